@@ -6,6 +6,7 @@ The games are processes that push random rows of 74 features without playing. Th
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -20,7 +21,7 @@ import psutil
 from benchmarks.fleet_chaos import process_context
 from benchmarks.result import Result, Row
 from soulslab.errors import ChunkRefusedError
-from soulslab.fleet.access import Access, connect, new_password, password_hash
+from soulslab.fleet.access import Access, Keys, connect, new_password, password_hash
 from soulslab.fleet.chunk import ChunkHeader, decode_chunk, encode_chunk, row_digest
 from soulslab.fleet.redis_actor_end import RedisActorEnd
 from soulslab.fleet.redis_learner_end import RedisLearnerEnd
@@ -48,6 +49,7 @@ HEADER = QHeader(
     commit="",
 )
 N_LANES = 16
+N_DAMAGED_GAMES = 100
 EPISODE = 100
 
 
@@ -88,7 +90,7 @@ def measure_fleet(settings: FleetBenchSettings | None = None) -> list[Result]:
         ),
         Result(title="processor time of each part, % of a core", rows=budget),
         Result(title="many games at 10 steps per second each", rows=[_many_row(settings)]),
-        Result(title="malformed messages", rows=[_malformed_row(settings.n_malformed)]),
+        Result(title="malformed messages", rows=[_malformed_row(settings)]),
     ]
 
 
@@ -298,28 +300,70 @@ def _many_row(settings: FleetBenchSettings) -> Row:
     return row
 
 
-def _malformed_row(n_messages: int) -> Row:
-    """Damage valid messages in random ways, with a correct checksum in half of the cases (`_damaged`)."""
-    generator = np.random.default_rng(0)
-    rows = example_rows(64)
-    header = ChunkHeader(
-        worker="game", incarnation="0" * 16, sequence=1, weights_version=0, row=row_digest(ROW), n_envs=1, n_rows=64
-    )
-    valid = encode_chunk(header, rows)
+def _malformed_row(settings: FleetBenchSettings) -> Row:
+    """Refuse damaged messages one by one; then learn while games send them, each until the learner refuses it."""
     n_refused, seconds = 0, 0.0
-    for i in range(n_messages):
-        message = _damaged(valid, i, generator)
+    for message in _damaged_messages(settings.n_malformed, seed=0):
         start = time.perf_counter()
         try:
             decode_chunk(message, SHAPE, "game")
         except ChunkRefusedError:
             n_refused += 1
         seconds += time.perf_counter() - start
-    return {
-        "messages": n_messages,
-        "refused": n_refused,
-        "µs per message": round(1e6 * seconds / n_messages, 1),
-    }
+    with one_core(), _server() as (admin, game), _without_warnings():
+        bench = _Bench(admin)
+        bench.run(2.0)  # compiles kernels
+        alone = bench.run(settings.seconds)
+        sender = process_context().Process(target=push_damaged, args=(game, settings.n_malformed), daemon=True)
+        sender.start()
+        ran = bench.run(settings.seconds)
+        while sender.is_alive():
+            bench.run(0.5)
+        if sender.exitcode:
+            raise RuntimeError(f"the process that sends damaged messages ended with {sender.exitcode}")
+        bench.end.flush()
+        bench.run(0.5)
+        row: Row = {
+            "messages": settings.n_malformed,
+            "refused": n_refused,
+            "µs per message": round(1e6 * seconds / settings.n_malformed, 1),
+            "games that sent them": N_DAMAGED_GAMES,
+            "quarantined": len(bench.end.refusals()),
+            "steps taken from them": sum(bench.end.n_taken(name) for name in bench.end.refusals()),
+            "% of updates per processor second": round(100 * ran.per_cpu_s / alone.per_cpu_s),
+        }
+        bench.end.close()
+    return row
+
+
+def push_damaged(access: Access, n_messages: int) -> None:
+    """Send damaged messages with a valid credential, in turn from each of `N_DAMAGED_GAMES` games."""
+    client, keys = connect(access), Keys(access.run)
+    for number, message in enumerate(_damaged_messages(n_messages, seed=1)):
+        n_sent, game = divmod(number, N_DAMAGED_GAMES)
+        client.xadd(keys.steps(access.user, f"{game:016x}"), {"c": message}, id=f"{n_sent + 1}-0")
+    client.close()
+
+
+def _damaged_messages(n: int, seed: int) -> Iterator[bytes]:
+    """Damage a valid message in random ways, with a correct checksum in half of the cases (`_damaged`)."""
+    generator = np.random.default_rng(seed)
+    header = ChunkHeader(
+        worker="game", incarnation="0" * 16, sequence=1, weights_version=0, row=row_digest(ROW), n_envs=1, n_rows=64
+    )
+    valid = encode_chunk(header, example_rows(64))
+    for number in range(n):
+        yield _damaged(valid, number, generator)
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Do not print the warning of each quarantined game."""
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 _WRONG_FIELDS: Final[tuple[tuple[str, Any], ...]] = (

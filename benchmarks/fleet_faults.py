@@ -1,14 +1,15 @@
 """``python -m benchmarks fleet-faults``: kills at random, full disks, and the time until everything works again.
 
 The times are those of real processes, started with the command line: a learner with ``rainbow.toml``, and a machine
-with two games of the built-in fight. The other tables are from processes that only push and take numbered rows.
+with two games of the built-in fight. For interruptions of the network, the machine is a network namespace that is
+connected with TLS. The other tables are from processes that only push and take numbered rows.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import Popen
 from tempfile import TemporaryDirectory
@@ -23,10 +24,14 @@ from redis.exceptions import RedisError
 from benchmarks.fleet_chaos import ChaosSettings, run_chaos
 from benchmarks.fleet_processes import FleetProcesses, end, game_processes
 from benchmarks.full_disk import fill_disk, small_disk
+from benchmarks.network_link import NetworkLink, network_link
 from benchmarks.result import Result, Row
 from soulslab.fleet.access import Keys, connect
+from soulslab.fleet.redis_server import free_port
 
 _N_GAMES: Final = 2
+_CUT_S: Final = 8.0
+"""Length of an interruption of the network, several times the time-out of a connection (s)."""
 
 
 class FaultSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +60,7 @@ def measure_faults(settings: FaultSettings | None = None) -> Iterator[Result]:
     disks = _disk_row(settings.n_disks)
     if disks is not None:
         yield Result(title="full disks of the server; goal: nothing lost or repeated", rows=[disks])
-    title = "time until the games play and the learner learns again after SIGKILL (s); goals: game 3 s, learner 10 s"
+    title = "time until the games play and the learner learns again (s); goals: game 3 s, learner 10 s"
     for row in _recovery_rows(settings.n_recoveries):
         yield Result(title=title, rows=[row])
 
@@ -96,24 +101,36 @@ def _disk_row(n_disks: int) -> Row | None:
 
 
 def _recovery_rows(n: int) -> Iterator[Row]:
+    """Yield a row for each fault; the network is interrupted only if this user may make a network namespace."""
+    with _recovery(None) as trial:
+        faults: dict[str, Callable[[], float]] = {
+            "a game is killed": trial.kill_game,
+            "the server is killed": trial.kill_server,
+            "the learner is killed, and its server with it": trial.kill_learner,
+        }
+        for name, fault in faults.items():
+            yield _recovery_row(name, [fault() for _ in range(n)])
+    with network_link() as link:
+        if link is not None:
+            with _recovery(link) as trial:
+                name = f"the network is interrupted for {_CUT_S:.0f} s"
+                yield _recovery_row(name, [trial.cut_network(link) for _ in range(n)])
+
+
+@contextmanager
+def _recovery(link: NetworkLink | None) -> Iterator[_Recovery]:
     with TemporaryDirectory() as folder:
-        trial = _Recovery(Path(folder))
+        trial = _Recovery(Path(folder), link)
         try:
             trial.begin()
-            faults: dict[str, Callable[[], float]] = {
-                "a game": trial.kill_game,
-                "the server": trial.kill_server,
-                "the learner, and its server with it": trial.kill_learner,
-            }
-            for name, fault in faults.items():
-                yield _recovery_row(name, [fault() for _ in range(n)])
+            yield trial
         finally:
             trial.close()
 
 
 def _recovery_row(name: str, times_s: list[float]) -> Row:
     return {
-        "killed": name,
+        "fault": name,
         "times": len(times_s),
         "median s": round(float(np.median(times_s)), 2),
         "longest s": round(max(times_s), 2),
@@ -121,10 +138,16 @@ def _recovery_row(name: str, times_s: list[float]) -> Row:
 
 
 class _Recovery:
-    """A fleet whose processes are killed, one at a time."""
+    """A fleet whose processes are killed, one at a time, or whose network is interrupted.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: Folder of the run.
+        link: Network of the machine with the games; None for this machine.
+    """
+
+    def __init__(self, folder: Path, link: NetworkLink | None) -> None:
         self._fleet = FleetProcesses(folder)
+        self._link = link
         self._learner: Popen[bytes]
         self._machine: Popen[bytes]
         self._client: Redis
@@ -135,6 +158,8 @@ class _Recovery:
         fleet = self._fleet
         settings = ("env.n_envs=2", "run.evaluate_every=0", "run.checkpoint_every_s=2", "learner.updates_per_step=0.25")
         options = [word for each in settings for word in ("--set", each)]
+        if self._link is not None:
+            options += ["--listen", f"{self._link.address}:{free_port(self._link.address)}"]
         self._learner = fleet.start_learner("--run-dir", fleet.run_dir, *options)
         access = fleet.fleet.admin()
         self._client, self._keys = connect(access), Keys(access.run)
@@ -176,10 +201,23 @@ class _Recovery:
         self._wait_for_learning()
         return time.monotonic() - start
 
+    def cut_network(self, link: NetworkLink) -> float:
+        """Interrupt the network; return the time from its return until the server has stored new steps of all games."""
+        link.cut()
+        time.sleep(_CUT_S)
+        before = self._positions()
+        link.mend()
+
+        def have_sent() -> bool:
+            return len({key for key, _ in self._positions() - before}) == _N_GAMES
+
+        return self._fleet.wait_for(have_sent, "new steps of all games")
+
     def _start_games(self) -> None:
         """Start the machine, and wait until all its games have sent steps."""
         before, self._n_killed = self._streams(), 0
-        self._machine = self._fleet.start("fleet", "play", self._fleet.join, "--games", _N_GAMES)
+        prefix = self._link.command if self._link is not None else ()
+        self._machine = self._fleet.start("fleet", "play", self._fleet.join, "--games", _N_GAMES, prefix=prefix)
         self._fleet.wait_for(lambda: len(self._streams() - before) == _N_GAMES, "the steps of all games")
 
     def _wait_for_learning(self) -> None:

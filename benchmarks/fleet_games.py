@@ -67,11 +67,24 @@ class GamesSettings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class GamesRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run: its name in the table, the number of games, its evaluations, and the training time (s)."""
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    """How a learner gets its steps.
+
+    Attributes:
+        name: Name in the table.
+        n_envs: Environments, each of which is a game.
+        n_processes: Processes of a fleet that share them; 0 trains in one process, without a fleet.
+    """
 
     name: str
-    n_games: int
+    n_envs: int
+    n_processes: int
+
+
+class GamesRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run: its setup, its evaluations, and the training time (s)."""
+
+    setup: Setup
     run: LearnerRun
     seconds: float
 
@@ -80,29 +93,35 @@ def measure_games(settings: GamesSettings | None = None) -> Iterator[Result]:
     """Train all learners, one after another; the tables of Rainbow and of PPO are yielded when they are complete."""
     settings = settings or GamesSettings()
     few, many = settings.n_games[0], settings.n_games[-1]
-    rainbow = [_train_rainbow(settings, n_games, seed) for seed in settings.seeds for n_games in settings.n_games]
+    fleets = [Setup(name=_name(n), n_envs=n, n_processes=n) for n in settings.n_games]
+    setups = [Setup(name=f"{_name(few)} in one process", n_envs=few, n_processes=0), *fleets]
+    runs = _train_all(settings, "rainbow.toml", setups, (settings.rainbow_steps, settings.rainbow_every))
     yield Result(
         title=f"Rainbow (rainbow.toml, first phase), means of {len(settings.seeds)} seeds: decisions and game time "
         f"until 80 % of {settings.n_fights} greedy fights are won; goals: with {many} games at most 1.1 times the "
         f"decisions of {few}, and a sixth of the time",
-        rows=[comparison_row(rainbow, _name(n_games), n_games) for n_games in settings.n_games],
+        rows=[comparison_row(runs, setup) for setup in setups],
     )
-    ppo = [_train_ppo(settings, seed, is_fleet=is_fleet) for seed in settings.seeds for is_fleet in (False, True)]
+    setups = [
+        Setup(name="in one process", n_envs=settings.ppo_envs, n_processes=0),
+        Setup(name="in a fleet", n_envs=settings.ppo_envs, n_processes=settings.ppo_games),
+    ]
+    runs = _train_all(settings, "demo.toml", setups, (settings.ppo_steps, settings.ppo_every))
     yield Result(
         title=f"PPO (demo.toml, first phase), {settings.ppo_envs} environments, means of {len(settings.seeds)} seeds: "
         "decisions and training time until 80 % are won",
-        rows=[comparison_row(ppo, name, settings.ppo_envs) for name in ("in one process", "in a fleet")],
+        rows=[comparison_row(runs, setup) for setup in setups],
     )
 
 
-def comparison_row(runs: Sequence[GamesRun], name: str, n_games: int) -> Row:
-    """Return the row of a learner: means over its runs, or a bound if a run did not reach the level."""
-    own = [each for each in runs if each.name == name]
+def comparison_row(runs: Sequence[GamesRun], setup: Setup) -> Row:
+    """Return the row of a setup: means over its runs, or a bound if a run did not reach the level."""
+    own = [each for each in runs if each.setup == setup]
     to_half, to_most = (_mean_decisions([each.run for each in own], level) for level in (HALF, MOST))
     n_decisions = to_most.value if isinstance(to_most, MoreThan) else to_most
-    minutes = n_decisions / DECISIONS_PER_S / 60.0 / n_games
+    minutes = n_decisions / DECISIONS_PER_S / 60.0 / setup.n_envs
     return {
-        "games": name,
+        "games": setup.name,
         "decisions to 50 %": to_half,
         "decisions to 80 %": to_most,
         "game time to 80 %, min": MoreThan(minutes) if isinstance(to_most, MoreThan) else round(minutes, 1),
@@ -122,26 +141,17 @@ def _name(n_games: int) -> str:
     return f"{n_games} game{'s' if n_games > 1 else ''}"
 
 
-def _train_rainbow(settings: GamesSettings, n_games: int, seed: int) -> GamesRun:
-    options = _options(seed, n_games, settings.rainbow_steps, settings.rainbow_every, settings.n_fights)
-    with TemporaryDirectory() as folder:
-        return _learn_in_fleet(Path(folder), ("rainbow.toml", options), _name(n_games), (n_games, 1))
-
-
-def _train_ppo(settings: GamesSettings, seed: int, *, is_fleet: bool) -> GamesRun:
-    n_envs = settings.ppo_envs
-    options = _options(seed, n_envs, settings.ppo_steps, settings.ppo_every, settings.n_fights)
-    with TemporaryDirectory() as folder:
-        if is_fleet:
-            games = settings.ppo_games, n_envs // settings.ppo_games
-            return _learn_in_fleet(Path(folder), ("demo.toml", options), "in a fleet", games)
-        fleet = FleetProcesses(Path(folder))
-        try:
-            child = fleet.start("train", "--config", "demo.toml", "--run-dir", fleet.run_dir, *options)
-            fleet.wait_for(lambda: child.poll() is not None, "the end of the training", _RUN_LIMIT_S)
-            return _read_run(fleet, "in one process", n_envs)
-        finally:
-            fleet.close()
+def _train_all(
+    settings: GamesSettings, config: str, setups: Sequence[Setup], decisions: tuple[int, int]
+) -> list[GamesRun]:
+    """Train with each setup and seed; ``decisions`` are the largest number, and those between two evaluations."""
+    found = []
+    for seed in settings.seeds:
+        for setup in setups:
+            options = _options(seed, setup.n_envs, *decisions, settings.n_fights)
+            with TemporaryDirectory() as folder:
+                found.append(_train(Path(folder), ("--config", config, *options), setup))
+    return found
 
 
 def _options(seed: int, n_envs: int, total_steps: int, every: int, n_fights: int) -> list[str]:
@@ -159,27 +169,27 @@ def _options(seed: int, n_envs: int, total_steps: int, every: int, n_fights: int
     return [word for path, value in settings.items() for word in ("--set", f"{path}={value}")]
 
 
-def _learn_in_fleet(folder: Path, learning: tuple[str, list[str]], name: str, games: tuple[int, int]) -> GamesRun:
-    """Train with a fleet until a run is complete; ``games`` are processes, and environments of each."""
-    config, options = learning
-    n_games, n_envs = games
+def _train(folder: Path, options: Sequence[str], setup: Setup) -> GamesRun:
+    """Train until a run is complete."""
     fleet = FleetProcesses(folder)
     try:
-        child = fleet.start_learner("--config", config, "--run-dir", fleet.run_dir, *options)
-        fleet.start("fleet", "play", fleet.join, "--games", n_games, "--envs", n_envs)
+        if setup.n_processes:
+            child = fleet.start_learner(*options, "--run-dir", fleet.run_dir)
+            n_each = setup.n_envs // setup.n_processes
+            fleet.start("fleet", "play", fleet.join, "--games", setup.n_processes, "--envs", n_each)
+        else:
+            child = fleet.start("train", *options, "--run-dir", fleet.run_dir)
         fleet.wait_for(lambda: child.poll() is not None, "the end of the training", _RUN_LIMIT_S)
-        return _read_run(fleet, name, n_games * n_envs)
+        return _read_run(fleet.run_dir / PROGRESS_NAME, setup)
     finally:
         fleet.close()
 
 
-def _read_run(fleet: FleetProcesses, name: str, n_games: int) -> GamesRun:
-    log = fleet.run_dir / PROGRESS_NAME
+def _read_run(log: Path, setup: Setup) -> GamesRun:
     progress = read_points(log, TrainProgress)
     points = tuple(
         Point(decisions=each.env_steps, win_rate=each.win_rate or 0.0, mean_return=each.mean_return, seconds=0.0)
         for each in read_evaluations(log)
     )
     last = progress[-1]
-    run = LearnerRun(n_decisions=last.env_steps, points=points)
-    return GamesRun(name=name, n_games=n_games, run=run, seconds=last.seconds)
+    return GamesRun(setup=setup, run=LearnerRun(n_decisions=last.env_steps, points=points), seconds=last.seconds)

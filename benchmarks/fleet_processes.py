@@ -51,11 +51,11 @@ class FleetProcesses:
             raise RuntimeError(f"the learner has ended:\n{self.text()}")
         return child
 
-    def start(self, *arguments: object) -> subprocess.Popen[bytes]:
-        """Start a command of soulslab."""
+    def start(self, *arguments: object, prefix: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
+        """Start a command of soulslab; ``prefix`` are words before it, as those of a `NetworkLink`."""
         with self.log.open("ab") as output:
             child = subprocess.Popen(
-                [sys.executable, "-m", "soulslab", *map(str, arguments)],
+                [*prefix, sys.executable, "-m", "soulslab", *map(str, arguments)],
                 stdout=output,
                 stderr=output,
                 env=self.environment,

@@ -39,7 +39,7 @@ PACKAGES = (
     "rich-rst",
     "simplejpeg", "sortedcontainers", "tomlkit", "typing_extensions",
 )  # fmt: skip
-#: Further packages of the games of a fleet, 130 MB, and of a learner, which only the long form of the tests installs.
+#: Further packages of the games of a fleet, 130 MB, and of a learner.
 GAME_PACKAGES = ("hiredis", "redis", "safetensors", "torch")
 LEARNER_PACKAGES = (
     *GAME_PACKAGES, "absl-py", "contourpy", "cycler", "fonttools", "fsspec", "jinja2", "kiwisolver", "markdown",
@@ -127,6 +127,15 @@ class WindowsPython:
         assert done.returncode == 0, (done.stdout + done.stderr)[-8000:]
         assert "skipped" not in done.stdout, done.stdout[-4000:]
         return done.stdout
+
+    @contextmanager
+    def running_command(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+        """The command ``soulslab``, which is killed at the end of the context."""
+        with self._started(["-m", "soulslab", *arguments], "") as process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
     @contextmanager
     def serving(self, *arguments: str, display: str, code: str = "") -> Iterator[tuple[str, subprocess.Popen[bytes]]]:

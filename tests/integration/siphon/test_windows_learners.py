@@ -63,9 +63,10 @@ LEARNER = """
 import sys
 from soulslab.config import Secret
 from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv
-from soulslab.errors import ServerUnavailableError
+from soulslab.siphon.rpc.client import connect
 
-env = ArenaLiveEnv(server=sys.argv[1], token=Secret(sys.argv[2]))
+address, token, *tls = sys.argv[1:]
+env = ArenaLiveEnv(session=connect(address, token=Secret(token), tls=tls[0] if tls else None))
 env.reset(seed=1)
 while True:
     env.step(0)
@@ -93,14 +94,15 @@ def display():
         yield one.name
 
 
-def test_a_linux_learner_plays_the_masked_window_until_the_server_is_killed(
+def test_linux_learners_play_the_masked_window_until_one_and_then_the_server_is_killed(
     python, display, tmp_path, windows, certificate
 ):
-    """Fights by pad are those of the simulator; then the environment of the game plays it by keys."""
+    """A learner is killed; fights by pad are those of the simulator; then the game's environment plays it by keys."""
     path = tmp_path / "seeded.toml"
     path.write_text(dump_settings(seeded_profile("dark_souls_3")), encoding="utf-8")
     arguments = (f"Z:{path}", TOKEN, *(f"Z:{file}" for file in certificate))
     with python.serving(*arguments, display=display, code=SERVE_MASKED) as (address, server):
+        kill_learner(address, certificate[0])  # a button that it left down would change the fights
         check_fights_of_a_policy(address, certificate[0])
         server.stdin.write(b"\n")
         server.stdin.flush()
@@ -111,6 +113,14 @@ def test_a_linux_learner_plays_the_masked_window_until_the_server_is_killed(
             env.step(NOTHING)
         env.close()
         wait_for(lambda: not games(windows), "the end of the game")
+
+
+def kill_learner(address, *certificate):
+    """Let a learner play, and kill it."""
+    command = [sys.executable, "-c", LEARNER, address, TOKEN, *map(str, certificate)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as learner:
+        assert learner.stdout.readline() == "plays\n"
+        learner.kill()
 
 
 def check_fights_of_a_policy(address, certificate):
@@ -164,10 +174,7 @@ def games(windows):
 def test_a_killed_learner_and_a_killed_server(python, display, token_file, windows):
     arguments = ["arena", "--start", "--token-file", f"Z:{token_file}"]
     with python.serving(*arguments, display=display) as (address, server):
-        command = [sys.executable, "-c", LEARNER, address, TOKEN]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as learner:
-            assert learner.stdout.readline() == "plays\n"
-            learner.kill()
+        kill_learner(address)
         env = ArenaLiveEnv(server=address, token=Secret(TOKEN), on_failure="truncate", reward=ALL_TERMS)
         # A key that the killed learner held would change the fight.
         check_fight(env, ArenaEnv(reward=ALL_TERMS), 3)

@@ -6,13 +6,20 @@ import pytest
 from msgspec.structs import replace
 
 from benchmarks.fleet_processes import DEADLINE_S
+from soulslab.learn.checkpoint import CheckpointStore
+from soulslab.learn.curve import read_points
 from soulslab.learn.policy import Policy
+from soulslab.learn.run_folder import CHECKPOINTS_NAME
 from soulslab.learn.settings import EnvSettings
+from soulslab.learn.sinks import PROGRESS_NAME
+from soulslab.learn.telemetry import TrainProgress
 from support.fleet import FleetOnTrial, fleet_settings
+from support.long_form import IS_LONG
+from support.waiting import wait_for
 from support.windows_python import GAME_PACKAGES, LEARNER_PACKAGES, WindowsPython
 
-#: Steps after resuming; on an idle machine they take 15 s, as those before.
-N_STEPS = 1_000_000
+#: Steps until the learner is killed, and after resuming; on an idle machine a million takes 15 s.
+N_STEPS = 1_000_000 if IS_LONG else 50_000
 
 
 @pytest.fixture
@@ -21,19 +28,30 @@ def python(windows, request):
         yield WindowsPython(request.config.cache.mkdir("windows_python"), windows)
 
 
-@pytest.mark.long
-def test_training_and_resuming_on_windows(python, request, tmp_path):
+def test_training_on_windows_is_killed_and_resumed(python, request, tmp_path):
     python.add(LEARNER_PACKAGES, request.config.cache.mkdir("windows_learner"))
     folder = tmp_path / "run"
-    command = ("train", "--config", "demo.toml", "--run-dir", f"Z:{folder}", "--set", "run.max_seconds=15")
-    first = python.run_command(*command)
-    assert first.returncode == 0, first.stderr
-    n_steps = Policy.load(folder / "policy.safetensors").header.env_steps
-    n_wanted = n_steps + N_STEPS
-    limits = (f"run.total_steps={n_wanted}", "run.max_seconds=600")
-    again = python.run_command("train", "--resume", f"Z:{folder}", *(f"--set={limit}" for limit in limits))
-    assert again.returncode == 0, again.stderr
+    store = CheckpointStore(folder / CHECKPOINTS_NAME, keep=1)
+    command = ("train", "--config", "demo.toml", "--run-dir", f"Z:{folder}", "--set=run.checkpoint_every_s=0.5")
+    with python.running_command(*command) as learner:
+        wait_for(
+            lambda: learner.poll() is not None or any(n_steps(path) >= N_STEPS for path in store.paths()),
+            "a checkpoint",
+            deadline_s=DEADLINE_S,
+        )
+        learner.kill()
+    n_before = n_steps(store.paths()[-1])
+    n_wanted = n_before + N_STEPS
+    done = python.run_command("train", "--resume", f"Z:{folder}", f"--set=run.total_steps={n_wanted}")
+    assert done.returncode == 0, done.stderr
     assert Policy.load(folder / "policy.safetensors").header.env_steps >= n_wanted
+    reported = [each.env_steps for each in read_points(folder / PROGRESS_NAME, TrainProgress)]
+    assert reported[0] <= n_before < reported[-1]
+    assert reported == sorted(reported)  # the run did not start again
+
+
+def n_steps(checkpoint):
+    return int(checkpoint.stem.removeprefix("step_"))
 
 
 def test_a_machine_with_windows_plays_for_a_learner_on_linux(python, request, tmp_path, caplog):
