@@ -37,7 +37,7 @@ _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+-]{0,63}")
 """Text that is neither a path nor ``module:name``."""
 
 _GENERATED: Final = re.compile(r"generated:\d{1,10}(?:-\d{1,10})?")
-"""Generated bosses of the arena, whose name is no ``module:name`` either."""
+"""Generated bosses of the arena; such a name is not a ``module:name`` that is imported."""
 
 FUNCTION_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,127}")
 """Name of a function in a file."""
