@@ -87,21 +87,20 @@ def test_duel_has_vitals_and_a_picture(env):
     assert SceneView(info(n_actions=20, env_id="other/Game-v0")).info()["actions"][19] == "19"
 
 
-def test_each_fight_of_a_range_is_drawn_with_its_boss():
+def test_each_fight_of_a_range_is_described_with_its_boss():
     env = gymnasium.make("soulslab/Arena-v0", boss="generated:2-5", observation="features").unwrapped
     view = SceneView(info(scene=env.scene_info(), n_actions=20))
     bosses = set()
     for seed in range(4):
         env.reset(seed=seed)
         bosses.add(env.boss)
-        shown = moment(scene=env.scene(0))
-        assert view.describe(shown)["vitals"]["boss_max_hp"] == env.boss.hp
+        while env.simulator.duels[0].b_move < 0:
+            env.step(19)
+        vitals = view.describe(moment(scene=env.scene(0)))["vitals"]
+        assert vitals["boss_max_hp"] == env.boss.hp
+        move = env.boss.moves[env.simulator.duels[0].b_move].id.replace("_", " ")
+        assert vitals["boss_animation"].startswith(f"{move}, ")
     assert len(bosses) > 1
-    expected = draw_duel(
-        env.boss, env.simulator.fight_of(0), env.simulator.duels[0], height_px=PICTURE_HEIGHT_PX, has_hud=False
-    )
-    picture = cv2.imdecode(np.frombuffer(view.picture(shown), np.uint8), cv2.IMREAD_COLOR)[..., ::-1]
-    assert np.abs(picture.astype(int) - expected).mean() < 4.0
 
 
 @pytest.mark.parametrize("scene", [{"duel": b"short", "state": b"short"}, {"other": b""}])
