@@ -110,6 +110,15 @@ def fights(*, boss: Boss = None, fights: Fights = None, quick: Quick = False, js
 
 
 @app.command
+def family(*, fights: Fights = None, quick: Quick = False, json: Json = None) -> None:
+    """Measure shipped policies and the reference player against generated bosses that were never used."""
+    from benchmarks.family import FamilyBenchSettings, measure_family
+
+    settings = FamilyBenchSettings.quick() if quick else FamilyBenchSettings()
+    _report(json, lambda: measure_family(_with(settings, n_fights=fights)))
+
+
+@app.command
 def fit(
     *,
     purpose: Purpose = "report",
@@ -563,6 +572,7 @@ def ablation(
 BENCHMARKS: Final[dict[str, Callable[..., None]]] = {
     "arena": arena,
     "fights": fights,
+    "family": family,
     "train": train,
     "bosses": bosses,
     "memory": memory,

@@ -9,7 +9,7 @@ import msgspec
 from benchmarks.result import Result, Row
 from benchmarks.scripted_players import PLAYERS, measure
 from benchmarks.timing import with_progress
-from soulslab.arena.boss_catalog import find_boss
+from soulslab.arena.boss_catalog import find_bosses
 from soulslab.arena.boss_file import boss_names
 from soulslab.arena.records import PHASES
 
@@ -18,7 +18,7 @@ class FightsBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the benchmark.
 
     Attributes:
-        bosses: Names (`find_boss`); by default all shipped bosses.
+        bosses: Names (`find_bosses`); by default all shipped bosses.
         n_fights: Fights per boss, phase and player.
         seed: Seed of the first fight; the others follow.
     """
@@ -35,7 +35,7 @@ class FightsBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 def measure_fights(settings: FightsBenchSettings) -> list[Result]:
     """Measure every scripted player against every boss in every phase."""
-    bosses = {name: find_boss(name) for name in settings.bosses}
+    bosses = {name: find_bosses(name) for name in settings.bosses}
     rows: list[Row] = []
     for boss, phase, player in with_progress(list(product(bosses, PHASES, PLAYERS)), "fighting"):
         score = measure(bosses[boss], phase, player, n_fights=settings.n_fights, seed=settings.seed)

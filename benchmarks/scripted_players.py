@@ -6,7 +6,7 @@ the fight could be won without skill: random or constant attacks, standing, circ
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -54,8 +54,8 @@ def _always(action: int) -> Player:
 def _gap(simulator: Simulator) -> NDArray[np.float64]:
     """Return the distance between the bodies, (N,) in m."""
     way = simulator.states["boss_pose"][:, :2] - simulator.states["player_pose"][:, :2]
-    fight = simulator.fight[0]
-    gap: NDArray[np.float64] = np.hypot(way[:, 0], way[:, 1]) - fight.p_radius - fight.b_radius
+    radii = (simulator.fight["p_radius"] + simulator.fight["b_radius"])[simulator.duels["fight"]]
+    gap: NDArray[np.float64] = np.hypot(way[:, 0], way[:, 1]) - radii
     return gap
 
 
@@ -102,27 +102,37 @@ def _naive_players() -> dict[str, Player]:
 PLAYERS = (*_naive_players(), "reference")
 
 
-def measure(boss: Boss, phase: str, player: str, *, n_fights: int, seed: int) -> Score:
+def measure(
+    boss: Boss | Sequence[Boss], phase: str, player: str, *, n_fights: int, seed: int, held_out_rules: bool = False
+) -> Score:
     """Play ``n_fights`` seeded fights, one per duel so that short fights are not overrepresented, and score them.
 
     Args:
-        boss: The boss.
+        boss: The boss; or bosses, of which each fight draws one.
         phase: ``"1"``, ``"2"`` or ``"full"``.
         player: One of `PLAYERS`.
         n_fights: Number of fights, played in parallel.
         seed: Seed of the first fight; the other seeds follow from it.
+        held_out_rules: Play by `soulslab.arena.held_out_rules`.
 
     Returns:
         The results.
     """
-    simulator = Simulator(
-        boss, n_fights, FightOptions(phase=phase, random_pose=True, features=False, states=True, autoreset="disabled")
+    options = FightOptions(
+        phase=phase,
+        random_pose=True,
+        features=False,
+        states=True,
+        autoreset="disabled",
+        held_out_rules=held_out_rules,
     )
+    simulator = Simulator(boss, n_fights, options)
     everyone = np.ones(n_fights, np.bool_)
     simulator.seed(np.arange(seed, seed + n_fights, dtype=np.uint64), everyone)
     simulator.reset(everyone)
     if player == "reference":
         reference = ReferencePlayer(boss, n_fights)
+        reference.rows[:] = simulator.duels["fight"]
         reference.begin(simulator.states, everyone)
         act: Player = lambda sim, rng: reference.act(sim.states, sim.masks)  # noqa: ARG005, E731
     else:

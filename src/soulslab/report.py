@@ -13,13 +13,15 @@ from soulslab.learn.demonstrations.data_set_metadata import Description
 from soulslab.learn.evaluate import Evaluation, Interval
 
 UNKNOWN = "-"
+#: Of more bosses, those with the fewest wins are shown.
+N_BOSSES = 16
 
 
 def evaluation_tables(evaluations: Mapping[str, Evaluation]) -> list[Table]:
     """Return tables with the win rate of a policy by its way of choosing actions, and with the causes of its losses.
 
-    The first one is an overview. For each result there are also tables of boss attacks and of start poses, if the
-    environment reports them.
+    The first one is an overview. For each result there are also tables of boss attacks, of start poses and of bosses,
+    if the environment reports them.
     """
     overview = _table("", "actions", "fights", "won", "95 % interval", "game time (s)", "damage taken (HP)", "return")
     tables = [overview]
@@ -37,6 +39,8 @@ def evaluation_tables(evaluations: Mapping[str, Evaluation]) -> list[Table]:
             tables.append(_attacks(mode, result))
         if len(result.by_pose) > 1:
             tables.append(_poses(mode, result))
+        if result.by_boss:
+            tables.append(_bosses(mode, result))
     return tables
 
 
@@ -87,6 +91,15 @@ def _poses(mode: str, result: Evaluation) -> Table:
     for pose in result.by_pose:
         won = _percent(pose.n_wins / pose.n_fights)
         rows.add_row(str(pose.pose), str(pose.n_fights), won, _range(pose.interval))
+    return rows
+
+
+def _bosses(mode: str, result: Evaluation) -> Table:
+    """Return a table of the bosses, those with the fewest wins first."""
+    rows = _table(f"hardest of {len(result.by_boss)} bosses ({mode})", "boss", "fights", "won", "95 % interval")
+    for boss in sorted(result.by_boss, key=lambda row: row.n_wins / row.n_fights)[:N_BOSSES]:
+        won = _percent(boss.n_wins / boss.n_fights)
+        rows.add_row(f"generated:{boss.boss_seed}", str(boss.n_fights), won, _range(boss.interval))
     return rows
 
 

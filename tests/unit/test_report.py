@@ -5,8 +5,8 @@ import json
 import msgspec
 from rich.console import Console
 
-from soulslab.learn.evaluate import AttackRow, Evaluation, PoseRow, wilson_interval
-from soulslab.report import evaluation_rows, evaluation_tables
+from soulslab.learn.evaluate import AttackRow, BossRow, Evaluation, PoseRow, wilson_interval
+from soulslab.report import N_BOSSES, evaluation_rows, evaluation_tables
 
 FULL = Evaluation(
     n_fights=10,
@@ -52,6 +52,19 @@ def test_start_poses():
     text = lines({"greedy": FULL})
     assert "0 6 100.0 % 61.0 to 100.0 %" in text
     assert "3 4 75.0 % 30.1 to 95.4 %" in text
+
+
+def test_the_hardest_bosses_come_first():
+    wins = [4] * (N_BOSSES - 1) + [1, 0]
+    rows = [
+        BossRow(boss_seed=seed, n_fights=4, n_wins=won, interval=wilson_interval(won, 4))
+        for seed, won in enumerate(wins)
+    ]
+    text = lines({"greedy": msgspec.structs.replace(FULL, by_boss=tuple(rows))})
+    first = text.index(f"generated:{N_BOSSES} 4 0.0 % 0.0 to 49.0 %")
+    assert f"hardest of {N_BOSSES + 1} bosses (greedy)" in text
+    assert text[first + 1].startswith(f"generated:{N_BOSSES - 1} 4 25.0 %")
+    assert sum(line.startswith("generated:") for line in text) == N_BOSSES
 
 
 def test_without_a_fight_report_only_the_overview_is_shown():

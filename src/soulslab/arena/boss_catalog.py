@@ -1,15 +1,19 @@
-"""Bosses by the name that an option ``boss`` has: a shipped boss, a generated boss, or the path of a boss file."""
+"""Bosses by the name that an option ``boss`` has: a shipped boss, generated bosses, or the path of a boss file."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Final
 
 from soulslab.arena.boss_file import Boss, load_boss
 from soulslab.arena.boss_generator import generate_boss
 from soulslab.arena.knight_file import load_knight
+from soulslab.errors import EnvironmentUsageError
 
-_GENERATED = re.compile(r"generated:(\d{1,10})")
+#: Bosses of a range; the rules against each take 30 kB.
+MAX_BOSSES: Final = 1024
+_GENERATED = re.compile(r"generated:(\d{1,10})(?:-(\d{1,10}))?")
 
 
 def find_boss(name: str | Path) -> Boss:
@@ -21,9 +25,38 @@ def find_boss(name: str | Path) -> Boss:
 
     Raises:
         UnknownBossError: There is no boss of that name.
-        EnvironmentUsageError: The seed of a generated boss is out of range.
+        EnvironmentUsageError: The seed of a generated boss is out of range, or the name is that of a range of bosses.
         BossFileError: The file cannot be read, or is invalid.
     """
-    if match := _GENERATED.fullmatch(str(name)):
-        return generate_boss(int(match[1]))
-    return load_boss(name, list(load_knight().knock_backs))
+    seeds = generated_seeds(name)
+    if seeds is None:
+        return load_boss(name, list(load_knight().knock_backs))
+    if len(seeds) > 1:
+        raise EnvironmentUsageError(
+            f"{name}: {len(seeds)} bosses, but one is needed here; name one of them, such as generated:{seeds[0]}"
+        )
+    return generate_boss(seeds[0])
+
+
+def find_bosses(name: str | Path) -> tuple[Boss, ...]:
+    """Return the bosses of ``generated:FIRST-LAST``, or the one boss of another name; errors as in `find_boss`."""
+    seeds = generated_seeds(name)
+    return (find_boss(name),) if seeds is None else tuple(map(generate_boss, seeds))
+
+
+def generated_seeds(name: str | Path) -> range | None:
+    """Return the seeds of ``generated:SEED`` or ``generated:FIRST-LAST``; None for a boss of another name.
+
+    Raises:
+        EnvironmentUsageError: The range is empty or has more than `MAX_BOSSES` bosses.
+    """
+    match = _GENERATED.fullmatch(str(name))
+    if match is None:
+        return None
+    seeds = range(int(match[1]), int(match[2] or match[1]) + 1)
+    if not 1 <= len(seeds) <= MAX_BOSSES:
+        raise EnvironmentUsageError(
+            f"{name}: a range has from 1 to {MAX_BOSSES} bosses, the first and the last included, such as "
+            f"generated:0-{MAX_BOSSES - 1}"
+        )
+    return seeds

@@ -140,7 +140,8 @@ def damage_factor(boss: Boss, win_share: float) -> float | None:
         won = ends & (simulator.duels["won"] == 1)
         damage[won] = simulator.duels["s_damage_taken"][won]
         has_ended |= ends
-        if has_ended.all():
+        limit = float(np.sort(damage)[int(win_share * N_FIGHTS)])
+        # Longer fights with more damage do not change the limit.
+        if (simulator.duels["s_damage_taken"][~has_ended] >= limit).all():
             break
-    limit = float(np.sort(damage)[int(win_share * N_FIGHTS)])
     return full_hp / max(limit, 1.0) if np.isfinite(limit) else None

@@ -2,14 +2,16 @@
 
 The same seed gives the same boss in every run of one `VERSION`. A drawn boss whose attacks cannot all be avoided is
 replaced by the next one. The damage of its moves is scaled so that the reference player wins the share of fights that
-was drawn for it.
+was drawn for it. These checks take half a second; for some seeds ``checked_bosses.toml`` has their results
+(``scripts/check_bosses.py``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -32,6 +34,7 @@ from soulslab.config.loading import load_settings
 from soulslab.errors import EnvironmentUsageError
 
 FAMILY_FILE = Path(__file__).parent / "boss_family.toml"
+CHECKED_FILE = Path(__file__).parent / "checked_bosses.toml"
 #: Version of the family; it grows with any change that changes the boss of a seed.
 VERSION: Final = 1
 MAX_SEED: Final = 2**31 - 1
@@ -134,7 +137,18 @@ def _family() -> _Family:
     return load_settings(_Family, FAMILY_FILE)
 
 
-@lru_cache(maxsize=32)  # the fairness check takes about half a second
+class CheckedBosses(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Results of the fairness checks by seed: number of unfair bosses before the fair one, and its damage scale."""
+
+    bosses: dict[str, tuple[int, float, float]]
+
+
+@cache
+def _checked() -> CheckedBosses:
+    return load_settings(CheckedBosses, CHECKED_FILE)
+
+
+@lru_cache(maxsize=1024)
 def generate_boss(seed: int) -> Boss:
     """Return the boss of a seed, from 0 to `MAX_SEED`.
 
@@ -143,17 +157,34 @@ def generate_boss(seed: int) -> Boss:
     """
     if not 0 <= seed <= MAX_SEED:
         raise EnvironmentUsageError(f"generated:{seed}: the seed must be from 0 to {MAX_SEED}")
-    rng = np.random.default_rng([seed, VERSION])
-    for _ in range(MAX_DRAWS):
-        drawn = _Draw(rng).boss(f"Generated boss {seed}")
-        share = rng.uniform(*WIN_SHARE)
+    if str(seed) not in _checked().bosses:
+        return check_boss(seed)[1]
+    n_unfair, *scale = _checked().bosses[str(seed)]
+    drawn, _ = list(islice(_draw_bosses(seed), n_unfair + 1))[-1]
+    return msgspec.structs.replace(drawn, damage_scale=tuple(scale))
+
+
+def check_boss(seed: int) -> tuple[int, Boss]:
+    """Find the fair boss of a seed; return the number of unfair bosses before it, and the boss.
+
+    Raises:
+        EnvironmentUsageError: No boss of this seed is fair.
+    """
+    for n_unfair, (drawn, share) in enumerate(islice(_draw_bosses(seed), MAX_DRAWS)):
         if longest_chain_s(drawn) > MAX_CHAIN_S or unavoidable_moves(drawn):
             continue
         factor = damage_factor(drawn, share)
         if factor is not None and DAMAGE_FACTOR[0] <= factor <= DAMAGE_FACTOR[1]:
             scale = tuple(round(value * factor, 2) for value in drawn.damage_scale)
-            return msgspec.structs.replace(drawn, damage_scale=scale)
+            return n_unfair, msgspec.structs.replace(drawn, damage_scale=scale)
     raise EnvironmentUsageError(f"generated:{seed}: none of {MAX_DRAWS} bosses was fair; use another seed")
+
+
+def _draw_bosses(seed: int) -> Iterator[tuple[Boss, float]]:
+    """Yield the bosses of a seed, fair or not, and the share of the fights that the reference player should win."""
+    rng = np.random.default_rng([seed, VERSION])
+    while True:
+        yield _Draw(rng).boss(f"Generated boss {seed}"), rng.uniform(*WIN_SHARE)
 
 
 class _Draw:

@@ -38,7 +38,9 @@ def fight_table(boss: Boss, knight: Knight) -> Table:
 
 
 def write_boss(fight: Record, boss: Boss, knight: Knight) -> None:
-    """Write a boss and its ground into a `FIGHT` record that has the player's rules."""
+    """Write a boss and its ground into a `FIGHT` record that has the player's rules, instead of any other boss."""
+    for name in ("poses", "moves", "windows", "follow_ups"):
+        fight[name][:] = np.zeros((), fight[name].dtype)
     _place(fight, boss)
     _boss(fight, boss)
     _moves(fight, boss, list(knight.knock_backs))

@@ -198,7 +198,8 @@ RESULT = _record(
 #: Report of a finished fight (the fields of ``info["fight"]``).
 FIGHT_REPORT = _record(
     [
-        *_all("i8", "won n_decisions start_pose killed_by hits_dealt hits_taken rolls attacks"),
+        # The row of the fight's rules, as in a duel.
+        *_all("i8", "fight won n_decisions start_pose killed_by hits_dealt hits_taken rolls attacks"),
         *_all("f8", "damage_taken return_"),
         ("damage_by_attack", "f8", (MAX_MOVES,)),
         ("decisions_by_phase", "i8", (N_PHASES,)),

@@ -8,6 +8,7 @@ hits, how far it reaches, and how long the boss is open afterwards. It sees its 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from soulslab.arena.boss_rules import PARRY_STUN, STAGGER
 from soulslab.arena.fight_table import fight_table
 from soulslab.arena.kernel import kernel
 from soulslab.arena.knight_file import load_knight
-from soulslab.arena.records import DECISION_S, TICKS_PER_S, Record, Table
+from soulslab.arena.records import DECISION_S, FIGHT, TICKS_PER_S, Record, Table
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS, FIRST_ROLL, LIGHT_ATTACK, NOTHING
 
 #: Delay of what it sees of the boss, in decisions: 0.2 s, a good human's reaction time.
@@ -112,7 +113,8 @@ def _act(
     states: Table,
     seen: Table,
     place: int,
-    fight: Table,
+    fights: Table,
+    rows: NDArray[np.int64],
     move_of: NDArray[np.int64],
     masks: NDArray[np.bool_],
     actions: NDArray[np.int64],
@@ -123,18 +125,26 @@ def _act(
         s, new = states[i], seen[place, i]
         new.animation, new.time_s = s.boss_animation, s.boss_animation_duration
         new.x, new.y, new.angle = s.boss_pose[0], s.boss_pose[1], s.boss_pose[3]
-        actions[i] = _decide(s, seen[oldest, i], fight[0], move_of, masks[i])
+        actions[i] = _decide(s, seen[oldest, i], fights[rows[i]], move_of[rows[i]], masks[i])
 
 
 class ReferencePlayer:
-    """Plays N fights against one boss in parallel."""
+    """Plays N fights in parallel, against one boss, or against any of K bosses.
 
-    def __init__(self, boss: Boss, n_duels: int) -> None:
-        self._fight = fight_table(boss, load_knight())
-        self._move_of = np.full(len(BOSS_ANIMATIONS), -1, np.int64)
-        for i, move in enumerate(boss.moves):
-            if move.animation in BOSS_ANIMATIONS:
-                self._move_of[BOSS_ANIMATIONS.index(move.animation)] = i
+    Attributes:
+        rows: (N,) int64, the number of each fight's boss, from 0 to K - 1.
+    """
+
+    def __init__(self, boss: Boss | Sequence[Boss], n_duels: int) -> None:
+        bosses = [boss] if isinstance(boss, Boss) else boss
+        self.rows = np.zeros(n_duels, np.int64)
+        self._fights = np.zeros(len(bosses), FIGHT)
+        self._move_of = np.full((len(bosses), len(BOSS_ANIMATIONS)), -1, np.int64)
+        for row, each in enumerate(bosses):
+            self._fights[row] = fight_table(each, load_knight())[0]
+            for i, move in enumerate(each.moves):
+                if move.animation in BOSS_ANIMATIONS:
+                    self._move_of[row, BOSS_ANIMATIONS.index(move.animation)] = i
         self._seen = np.zeros((DELAY + 1, n_duels), _VIEW)
         self._place = 0
         self._actions = np.zeros(n_duels, np.int64)
@@ -152,5 +162,5 @@ class ReferencePlayer:
         The boss's fields of the (N,) `DUEL_STATE` records are used 200 ms later; ``masks`` are (N, A).
         """
         self._place = (self._place + 1) % len(self._seen)
-        _act(states, self._seen, self._place, self._fight, self._move_of, masks, self._actions)
+        _act(states, self._seen, self._place, self._fights, self.rows, self._move_of, masks, self._actions)
         return self._actions

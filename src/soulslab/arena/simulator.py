@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -155,6 +156,7 @@ def _play(d: Record, f: Record, action: int, mask: NDArray[np.bool_], r: Record)
 @rule
 def _report(d: Record, report: Record) -> None:
     """Write the report of a finished fight."""
+    report.fight = d.fight
     report.won, report.n_decisions, report.start_pose = d.won, d.decision, d.start_pose
     report.killed_by, report.hits_dealt, report.hits_taken = d.s_killed_by, d.s_hits_dealt, d.s_hits_taken
     report.rolls, report.attacks = d.s_rolls, d.s_attacks
@@ -302,14 +304,21 @@ def _fight_of(boss: Boss) -> st.Table:
 
 
 class Simulator:
-    """N duels against one boss, stepped in parallel, in place.
+    """N duels, stepped in parallel, in place.
 
     All arrays belong to the simulator and are overwritten by the next call.
 
+    Args:
+        boss: The boss; or K bosses, of which each fight draws one.
+        n_duels: N.
+        options: Options of the fights.
+
     Attributes:
+        boss: The first boss.
+        bosses: The bosses, K.
         n_duels: N.
         duels: (N,) `DUEL` records, the complete state.
-        fight: (K,) `FIGHT` records, the rules. Each fight is played by a random one of them; `set_boss` changes one.
+        fight: (K,) `FIGHT` records, the rules against each boss; `set_boss` changes one.
         features: (N, F) float32, if ``options.features``.
         states: (N,) `DUEL_STATE` records, if ``options.states``.
         masks: (N, A) bool, the open actions.
@@ -320,22 +329,26 @@ class Simulator:
             ``final_states`` and ``final_masks``.
     """
 
-    def __init__(self, boss: Boss, n_duels: int, options: FightOptions, *, n_bosses: int = 1) -> None:
-        self.boss = boss
+    def __init__(self, boss: Boss | Sequence[Boss], n_duels: int, options: FightOptions) -> None:
+        self.bosses = [boss] if isinstance(boss, Boss) else list(boss)
+        self.boss = self.bosses[0]
         self.n_duels = n_duels
         self.options = options
-        self.fight = np.repeat(_fight_of(boss), n_bosses)
+        self.fight = np.repeat(_fight_of(self.boss), len(self.bosses))
         fight = self.fight[0]
         fight.mode, fight.autoreset = st.PHASES[options.phase], _AUTORESETS[options.autoreset]
         fight.random_pose, fight.skip_locked = options.random_pose, options.skip_locked
         fight.write_features = options.features * (_RELATIVE if options.relative else 1)
         fight.write_states = options.states
         fight.weights[:] = [options.weights.get(name, 0.0) for name in st.REWARD_TERMS]
-        fight.n_fights, fight.held_out = n_bosses, options.held_out_rules
+        fight.n_fights, fight.held_out = len(self.bosses), options.held_out_rules
         fight.latency_low, fight.latency_high = options.latency_ticks
         fight.late_share, fight.noise = options.late_share, options.noise_m
         fight.has_errors = options.late_share > 0 or options.noise_m > 0
         self.fight[1:] = self.fight[0]
+        for number, other in enumerate(self.bosses):
+            if other is not self.boss:
+                self.set_boss(number, other)
         self.duels = np.zeros(n_duels, st.DUEL)
         self._blank = np.zeros(1, st.DUEL)
         self.features = np.zeros((n_duels, N_RELATIVE if options.relative else N_FEATURES), np.float32)
@@ -362,8 +375,13 @@ class Simulator:
         )
 
     def set_boss(self, row: int, boss: Boss) -> None:
-        """Change the boss of a row of ``fight`` that no duel uses now: another boss with the same moves."""
+        """Change the boss of a row of ``fight`` that no duel uses now."""
+        self.bosses[row] = boss
         write_boss(self.fight[row], boss, load_knight())
+
+    def boss_of(self, place: int) -> Boss:
+        """Return the boss of the present fight of a duel."""
+        return self.bosses[self.duels["fight"][place]]
 
     def fight_of(self, place: int) -> Record:
         """Return the rules of the present fight of a duel."""

@@ -127,7 +127,8 @@ def play(
     """Fight a boss yourself in the terminal, or watch a policy; soulslab arena is the fight in a window.
 
     Args:
-        boss: A shipped boss, generated:SEED, or the path of a boss file; by default, that of the policy, or judge.
+        boss: A shipped boss, generated:SEED, a range such as generated:0-63, of which each fight draws a boss, or the
+            path of a boss file; by default, that of the policy, or judge.
         phase: 1, 2 or full; by default, that of the policy, or full.
         seed: Seed of the first fight; by default random.
         policy: Folder of a run, a policy file, or the name of a shipped policy, such as judge, to watch.

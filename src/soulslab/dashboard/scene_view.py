@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import Any, Final
 
@@ -17,8 +18,9 @@ from soulslab.arena.blow import blow_of
 from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.boss_file import Boss
 from soulslab.arena.duel_state import DUEL_FIELDS, DUEL_STATE
+from soulslab.arena.fight_table import fight_table
 from soulslab.arena.knight_file import load_knight
-from soulslab.arena.records import DUEL, FIGHT
+from soulslab.arena.records import DUEL, FIGHT, Record
 from soulslab.arena.top_down import draw_duel
 from soulslab.arena.vocabulary import ACTION_NAMES, BOSS_ANIMATIONS
 from soulslab.learn.live_feed import FeedInfo, Moment
@@ -62,11 +64,10 @@ class SceneView:
     def __init__(self, info: FeedInfo) -> None:
         """Read the boss of a simulated fight; raises BossFileError for a malformed boss file."""
         self._info = info
-        self._boss: Boss | None = None
+        self._opponent: tuple[Boss, Record] | None = None
         rules = info.scene.get("rules", b"")
         if len(rules) == FIGHT.itemsize:
-            self._rules = np.frombuffer(rules, FIGHT).copy()
-            self._boss = find_boss(info.scene["boss"].decode())
+            self._opponent = find_boss(info.scene["boss"].decode()), np.frombuffer(rules, FIGHT).copy()[0]
         self._player_animations = list(load_knight().animations)
 
     def info(self) -> dict[str, Any]:
@@ -78,7 +79,7 @@ class SceneView:
             "type": "info",
             "feed": self._info.feed_id,
             "env": self._info.env_id,
-            "boss": self._boss.name if self._boss is not None else "",
+            "boss": self._opponent[0].name if self._opponent is not None else "",
             "actions": names,
             "features": self._info.feature_names,
             "groups": feature_groups(self._info.feature_names),
@@ -111,10 +112,11 @@ class SceneView:
     def picture(self, moment: Moment) -> bytes:
         """Return the picture of a decision as a JPEG; empty if there is none."""
         duel = moment.scene.get("duel", b"")
-        if self._boss is None or len(duel) != DUEL.itemsize:
+        opponent = self._opponent_of(moment)
+        if opponent is None or len(duel) != DUEL.itemsize:
             return moment.picture
-        record = np.frombuffer(duel, DUEL)[0]
-        drawn = draw_duel(self._boss, self._rules[0], record, height_px=PICTURE_HEIGHT_PX, has_hud=False)
+        boss, rules = opponent
+        drawn = draw_duel(boss, rules, np.frombuffer(duel, DUEL)[0], height_px=PICTURE_HEIGHT_PX, has_hud=False)
         is_encoded, data = cv2.imencode(".jpg", drawn[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY])
         return data.tobytes() if is_encoded else b""
 
@@ -151,11 +153,24 @@ class SceneView:
     def _boss_move(self, moment: Moment) -> str:
         """Return the boss's attack and its stage in a simulated fight; "" without an attack."""
         duel = moment.scene.get("duel", b"")
-        if self._boss is None or len(duel) != DUEL.itemsize:
+        opponent = self._opponent_of(moment)
+        if opponent is None or len(duel) != DUEL.itemsize:
             return ""
+        boss, rules = opponent
         record = np.frombuffer(duel, DUEL)[0]
-        blow = blow_of(record, self._rules[0])
-        return f"{self._boss.moves[record.b_move].id.replace('_', ' ')}, {blow.stage}" if blow is not None else ""
+        blow = blow_of(record, rules)
+        return f"{boss.moves[record.b_move].id.replace('_', ' ')}, {blow.stage}" if blow is not None else ""
+
+    def _opponent_of(self, moment: Moment) -> tuple[Boss, Record] | None:
+        """Return the boss of a decision and the rules against it; None if they are unknown."""
+        boss = moment.scene.get("boss")
+        return _generated_opponent(boss.decode()) if boss is not None else self._opponent
+
+
+@lru_cache(maxsize=16)
+def _generated_opponent(name: str) -> tuple[Boss, Record]:
+    boss = find_boss(name)
+    return boss, fight_table(boss, load_knight())[0]
 
 
 def feature_groups(names: Sequence[str]) -> list[tuple[str, int, int]]:

@@ -13,6 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from soulslab.arena.boss_file import Boss
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import write_state
 from soulslab.arena.records import DECISION_S, DUEL, RESULT, REWARD_TERMS, SITUATIONS, Record, Table
@@ -46,7 +47,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
     After each reset and step, ``info`` contains ``action_mask`` (20,) bool, ``n_decisions`` (of this step, 0 after a
     reset), ``n_masked`` (number of masked actions in this fight; they are carried out as "nothing") and
     ``reward_terms`` (the contribution of each term to the reward). After the last step of a fight it also contains
-    ``fight`` (won, time_s, damage_by_attack and more).
+    ``fight`` (won, time_s, damage_by_attack and more; with a range of bosses also the ``boss_seed`` of this fight's).
 
     Args:
         render_mode: None, ``"rgb_array"`` (a drawing from above), ``"rgb_array_list"`` (all drawings since the last
@@ -80,8 +81,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         self.simulator: Simulator = self._duels.simulator
         self.observation_space = self._duels.space
         self.action_space = spaces.Discrete(N_ACTIONS)
-        self.boss = self._duels.boss
-        self.attack_names = tuple(move.id for move in self.boss.moves)
+        self.attack_names = self._duels.attack_names
         self.action_names = ACTION_NAMES
         self.situation_names = SITUATIONS
         self.feature_names = self._duels.feature_names
@@ -180,6 +180,11 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
             window.close()
 
     @property
+    def boss(self) -> Boss:
+        """The boss of the present fight."""
+        return self.simulator.boss_of(0)
+
+    @property
     def duel_state(self) -> Record:
         """`DUEL_STATE` record of the last observation; do not change it. The next step overwrites it."""
         write_state(self.simulator.duels[0], self.simulator.fight_of(0), self._record)
@@ -207,7 +212,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
     def _show_start(self) -> None:
         """Show the start of a fight in the window, which is opened if needed."""
         simulator, options = self.simulator, self._duels.options
-        if not (self._window and self._window.is_open):
+        if not (self._window and self._window.is_open and self._window.boss is self.boss):
             self.close()
             with optional_imports():
                 from soulslab.arena.window.fight_window import FightWindow  # noqa: PLC0415 (the extra `window`)
@@ -221,7 +226,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         if self._film is not None:
             from soulslab.arena.top_down import draw_step  # noqa: PLC0415 (as below)
 
-            self._film += draw_step(self._duels.boss, fight, before, after, action)
+            self._film += draw_step(self.boss, fight, before, after, action)
         if self._window is not None:
             try:
                 self._window.play(before, fight, after, action)
@@ -232,7 +237,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
     def _draw(self) -> NDArray[np.uint8]:
         from soulslab.arena.top_down import draw_duel  # noqa: PLC0415 (OpenCV takes 0.1 s to import)
 
-        return draw_duel(self._duels.boss, self.simulator.fight_of(0), self.simulator.duels[0])
+        return draw_duel(self.boss, self.simulator.fight_of(0), self.simulator.duels[0])
 
 
 class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
@@ -278,7 +283,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
         self.single_action_space = spaces.Discrete(N_ACTIONS)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self.attack_names = tuple(move.id for move in self._duels.boss.moves)
+        self.attack_names = self._duels.attack_names
         self.action_names = ACTION_NAMES
         self.situation_names = SITUATIONS
         self.feature_names = self._duels.feature_names
@@ -361,7 +366,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
 
         simulator = self._duels.simulator
         return tuple(
-            draw_duel(self._duels.boss, simulator.fight_of(i), simulator.duels[i]) for i in range(self.num_envs)
+            draw_duel(simulator.boss_of(i), simulator.fight_of(i), simulator.duels[i]) for i in range(self.num_envs)
         )
 
     def scene_info(self) -> dict[str, bytes]:
@@ -461,7 +466,10 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
                 got = f"{given.dtype} {given.shape}" if isinstance(given, np.ndarray) else repr(given)
                 raise EnvironmentUsageError(f"set_state: {name!r} must be {array.dtype} {array.shape}, not {got}")
         simulator = self._duels.simulator
-        wrong = find_impossible_field(np.ascontiguousarray(state["duels"]).view(DUEL)[:, 0], simulator.fight[0])
+        duels = np.ascontiguousarray(state["duels"]).view(DUEL)[:, 0]
+        numbers = np.clip(duels["fight"], 0, len(simulator.fight) - 1)  # a wrong number is reported as such
+        problems = (find_impossible_field(duels[numbers == i], simulator.fight[i]) for i in np.unique(numbers))
+        wrong = next(filter(None, problems), None)
         if not all(np.isfinite(state[name]).all() for name in ("features", "returns")):
             wrong = "features or returns hold NaN or infinity"
         elif not state["masks"].any(axis=1).all():

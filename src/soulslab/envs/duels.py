@@ -11,7 +11,8 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from soulslab.arena.boss_catalog import find_boss
+from soulslab.arena.boss_catalog import find_bosses, generated_seeds
+from soulslab.arena.boss_file import MAX_MOVES, Boss
 from soulslab.arena.boss_pool import N_SPARE, BossPool
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import write_state
@@ -22,7 +23,7 @@ from soulslab.arena.uncertainty import load_uncertainty, uncertainty_path
 from soulslab.envs.arguments import Phase, parse_options
 from soulslab.envs.registration import ARENA_ID
 from soulslab.envs.rewards import Reward, Transition, call_reward, check_reward_function, reward_weights
-from soulslab.envs.spaces import FIELD_KINDS, ROW_NAMES, duel_observation, duel_space, row, row_space
+from soulslab.envs.spaces import FIELD_KINDS, ROW_NAMES, duel_observation, duel_space, row
 from soulslab.errors import EnvironmentUsageError
 
 Info = dict[str, Any]
@@ -36,7 +37,8 @@ class ArenaOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of ``soulslab/Arena-v0``, as given to ``gymnasium.make`` and ``make_vec``.
 
     Attributes:
-        boss: Name of a shipped boss, ``generated:SEED``, or the path of a boss file (`find_boss`).
+        boss: Name of a shipped boss, ``generated:SEED``, or the path of a boss file (`find_boss`). With
+            ``generated:FIRST-LAST`` each fight draws one of the bosses of these seeds, both included.
         phase: ``"1"``, ``"2"`` or ``"full"``.
         reward: Name of a preset, a mapping of terms to weights, or a function (see `soulslab.envs.rewards`).
         random_pose: Draw the start pose of the player from the poses of the ground.
@@ -95,6 +97,8 @@ class Duels:
     """N duels with their observations, rewards and reports.
 
     Attributes:
+        bosses: The boss, or the bosses of which each fight draws one.
+        attack_names: Names of the attacks of all bosses, as reports count them.
         feature_names: Names of the numbers of a Box observation, in order; empty for a Dict.
         term_names: Names of the reward terms in ``info["reward_terms"]``.
         returns: (N,) sums of rewards of the current fights; only updated for reward functions.
@@ -107,11 +111,12 @@ class Duels:
         knight = load_knight()
         self.options = options
         self.reward: Reward = options.reward
-        self.boss = find_boss(options.boss)
+        self.bosses = find_bosses(options.boss)
+        self.attack_names = tuple(dict.fromkeys(move.id for boss in self.bosses for move in boss.moves))
         self.has_function = callable(options.reward)
         self.term_names = ("function",) if self.has_function else REWARD_TERMS
         self.simulator = Simulator(
-            self.boss,
+            self.bosses * (n_duels + N_SPARE) if any(options.boss_intervals) else self.bosses,
             n_duels,
             options.fight_options(
                 skip_locked=options.skip_locked,
@@ -122,14 +127,15 @@ class Duels:
                 autoreset=autoreset.name.lower(),
                 weights=reward_weights(options.reward),
             ),
-            n_bosses=n_duels + N_SPARE if any(options.boss_intervals) else 1,
         )
         self.pool = _make_pool(self.simulator, options) if any(options.boss_intervals) else None
         self.returns = np.zeros(n_duels)
         self.feature_names = ROW_NAMES.get(options.observation, ())
-        self.space: spaces.Space[Any] = duel_space(self.boss, knight, options.observation)
-        if self.feature_names:
-            self.space = row_space(options.observation, self.boss.ground.limits_m, self.boss.ground.floor_m)
+        self.space: spaces.Space[Any] = duel_space(self.bosses, knight, options.observation)
+        self._seeds: NDArray[np.int64] | None = None
+        if len(self.bosses) > 1:
+            self._seeds = np.array(generated_seeds(options.boss))
+            self._columns = np.stack([_attack_columns(boss, self.attack_names) for boss in self.bosses])
 
     def observation(self) -> Any:
         """Return the current observations; features are a buffer of the simulator, which the next step overwrites."""
@@ -200,36 +206,61 @@ class Duels:
         self.returns[which] = 0.0
 
     def scene_info(self) -> dict[str, bytes]:
-        """Return the boss, by its name or path, and the record of the rules."""
-        return {"boss": str(self.options.boss).encode(), "rules": self.simulator.fight.tobytes()}
+        """Return the boss, by its name or path, and the record of the rules unless they differ between fights."""
+        fight = self.simulator.fight
+        return {"boss": str(self.options.boss).encode(), "rules": fight.tobytes() if len(fight) == 1 else b""}
 
     def scene(self, place: int) -> dict[str, bytes]:
-        """Return the record of one duel, and its `DUEL_STATE`."""
-        return {"duel": self.simulator.duels[place].tobytes(), "state": self.state(place).tobytes()}
+        """Return the record of one duel, its `DUEL_STATE`, and the name of its boss if the bosses differ."""
+        duel = self.simulator.duels[place]
+        boss = {} if self._seeds is None else {"boss": f"generated:{self._seeds[duel.fight]}".encode()}
+        return {"duel": duel.tobytes(), "state": self.state(place).tobytes(), **boss}
 
     def state(self, place: int) -> NDArray[np.record]:
         """Return the `DUEL_STATE` of one duel, (1,)."""
         state = np.zeros(1, DUEL_STATE)
-        write_state(self.simulator.duels[place], self.simulator.fight[0], state[0])
+        write_state(self.simulator.duels[place], self.simulator.fight_of(place), state[0])
         return state
 
     def empty_report(self) -> Info:
         """Return the report of a fight without decisions, with the keys and types of `fight_report` for one duel."""
         blank = np.zeros(1, FIGHT_REPORT)
         blank["killed_by"] = blank["start_pose"] = -1
-        return self._report(blank[0], is_single=True)
+        report = self._report(blank[0], is_single=True)
+        return report if self._seeds is None else {**report, "boss_seed": np.int64(-1)}
 
     def _report(self, reports: Any, *, is_single: bool) -> Info:
         by_attack = ("damage_by_attack", "uses_by_attack", "hits_by_attack")
-        converted = ("won", "return_", *by_attack)
+        converted = ("fight", "won", "return_", *by_attack)
         report: Info = {name: reports[name] for name in reports.dtype.names if name not in converted}
         # A Python bool for one fight: Gymnasium's vector environments store a numpy bool in an array of objects.
         report["won"] = bool(reports["won"]) if is_single else reports["won"].astype(np.bool_)
         report["return"] = reports["return_"]
         report["time_s"] = reports["n_decisions"] * DECISION_S
         for name in by_attack:
-            report[name] = reports[name][..., : len(self.boss.moves)]
+            report[name] = reports[name][..., : len(self.attack_names)]
+        if self._seeds is not None:
+            columns = self._columns[reports["fight"]]
+            report["boss_seed"] = self._seeds[reports["fight"]]
+            report["killed_by"] = _by_move(columns, report["killed_by"])
+            for name in by_attack:
+                counts = np.zeros((*columns.shape[:-1], len(self.attack_names) + 1), reports[name].dtype)
+                np.put_along_axis(counts, columns, reports[name], axis=-1)
+                report[name] = counts[..., :-1]
         return report
+
+
+def _attack_columns(boss: Boss, names: tuple[str, ...]) -> NDArray[np.int64]:
+    """Return the index in ``names`` of each move of a boss, (MAX_MOVES,); ``len(names)`` for moves that it lacks."""
+    columns = np.full(MAX_MOVES, len(names))
+    columns[: len(boss.moves)] = [names.index(move.id) for move in boss.moves]
+    return columns
+
+
+def _by_move(columns: NDArray[np.int64], moves: Any) -> Any:
+    """Return the column of each move, a number or (N,), from ``columns`` (..., MAX_MOVES); -1 stays -1."""
+    found = np.take_along_axis(columns, np.expand_dims(np.maximum(moves, 0), -1), axis=-1)[..., 0]
+    return np.where(moves >= 0, found, -1)[()]
 
 
 def _check(options: ArenaOptions) -> None:

@@ -36,10 +36,18 @@ def row_space(kind: str, limits_m: Sequence[tuple[float, float]], floor_m: float
     return spaces.Box(low, high, dtype=np.float32)
 
 
-def duel_space(boss: Boss, knight: Knight, kind: str = "dict") -> spaces.Dict:
-    """Return the space of the 15 `DuelState` fields for a boss and its ground; see `fields_space`."""
+def duel_space(bosses: Sequence[Boss], knight: Knight, kind: str) -> spaces.Dict | spaces.Box:
+    """Return the space of an observation in fights against any of some bosses, on their grounds."""
+    limits_m = [
+        (min(low for low, _ in pairs), max(high for _, high in pairs))
+        for pairs in zip(*(boss.ground.limits_m for boss in bosses), strict=True)
+    ]
+    if kind in ROW_NAMES:
+        return row_space(kind, limits_m, bosses[0].ground.floor_m)
+    hp = {boss.hp for boss in bosses}
+    boss_hp = hp.pop() if len(hp) == 1 else None
     vitals = knight.vitals
-    return fields_space(kind, boss.ground.limits_m, player_hp=vitals.hp, player_sp=vitals.sp, boss_hp=boss.hp)
+    return fields_space(kind, limits_m, player_hp=vitals.hp, player_sp=vitals.sp, boss_hp=boss_hp)
 
 
 def fields_space(
@@ -48,12 +56,12 @@ def fields_space(
     *,
     player_hp: int | None,
     player_sp: int | None,
-    boss_hp: int,
+    boss_hp: int | None,
 ) -> spaces.Dict:
     """Return the space of the 15 `DuelState` fields, given limits of x, y and height, and full health and stamina.
 
-    Health and stamina are None for a character that is not known yet. With the kind ``"boxes"`` a Discrete space
-    becomes a float32 Box of shape (1,) with the same bounds.
+    Health and stamina are None if they are not known yet, or differ between fights. With the kind ``"boxes"`` a
+    Discrete space becomes a float32 Box of shape (1,) with the same bounds.
     """
     pi, ones = np.float32(np.pi), np.ones(3, np.float32)
     fields: dict[str, spaces.Space[Any]] = {

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.arena.binding import Binding
+from soulslab.arena.boss_catalog import generated_seeds
 from soulslab.arena.fitting.fit import Fit
 from soulslab.arena.fitting.recorded_fight import (
     MOMENT,
@@ -116,6 +117,9 @@ def _fight(
 def _of_data_set(path: Path) -> list[RecordedFight]:
     description = describe(path)
     fail = partial(DemonstrationError, description.folder)
+    boss = str(description.options.get("boss", ""))
+    if len(generated_seeds(boss) or ()) > 1:
+        raise fail(f"has fights against the bosses {boss}; a fit needs fights against one boss")
     names = [f"episode_{number}" for number in range(description.n_episodes)]
     fights = []
     with Hdf5Reader() as reader:

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.arena.boss_catalog import find_boss
+from soulslab.arena.boss_catalog import find_bosses
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import write_features, write_state
 from soulslab.arena.fitting.recorded_fight import TOP_UP_BELOW, TOPPED_UP_PROBE
@@ -210,12 +210,12 @@ def reference_actions(options: ArenaOptions, seed: int) -> NDArray[np.int64]:
     The player observes the boss in every decision, also while it cannot act, so no decision is skipped. Raises
     `BossFileError` if a boss file is malformed.
     """
-    boss = find_boss(options.boss)
-    simulator = Simulator(boss, 1, options.fight_options(features=False, states=True, autoreset="disabled"))
+    bosses = find_bosses(options.boss)
+    simulator = Simulator(bosses, 1, options.fight_options(features=False, states=True, autoreset="disabled"))
     all_envs = np.ones(1, np.bool_)
     simulator.seed(np.array([seed], np.uint64), all_envs)
     simulator.reset(all_envs)
-    player = ReferencePlayer(boss, 1)
+    player = ReferencePlayer(simulator.boss_of(0), 1)
     player.begin(simulator.states, all_envs)
     actions: list[int] = []
     while not simulator.duels["over"][0]:

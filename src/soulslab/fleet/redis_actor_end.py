@@ -38,11 +38,7 @@ SEND_BYTES: Final = 1 << 20
 REFRESH_S: Final = 0.2
 MIN_WAIT_S: Final = 0.1
 MAX_WAIT_S: Final = 1.5
-"""Longest time between two attempts to reach the server (s).
-
-After an interruption of the network, a game connects again within 3 s: an attempt that began during the interruption may
-still wait a second for its time-out, and the next one follows after this time.
-"""
+"""Longest time between two attempts to reach the server (s): a game connects again within 3 s after an interruption."""
 MAX_REFUSED_S: Final = 1.0
 """Longest time between two attempts if it answers, but refuses messages because it is full (s)."""
 

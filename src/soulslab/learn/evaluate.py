@@ -8,7 +8,7 @@ environment is fixed before the first step, and further fights of an environment
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
@@ -124,6 +124,15 @@ class PoseRow(msgspec.Struct, frozen=True, kw_only=True):
     interval: Interval
 
 
+class BossRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of the fights against one of several generated bosses, by its seed; otherwise as `PoseRow`."""
+
+    boss_seed: int
+    n_fights: int
+    n_wins: int
+    interval: Interval
+
+
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """Result of an evaluation: means over the fights, win rate 0..1 with its 95 % Wilson interval, and details.
 
@@ -141,6 +150,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     mean_damage_taken: float | None = None
     by_attack: tuple[AttackRow, ...] = ()
     by_pose: tuple[PoseRow, ...] = ()
+    by_boss: tuple[BossRow, ...] = ()
 
 
 def evaluate(
@@ -345,7 +355,7 @@ def _too_many_failures(info: Info, n_failures: int) -> EnvironmentUsageError:
 def _fight_values(info: Info) -> dict[str, NDArray[Any]]:
     """Return the values of finished fights that the environment reports, except return and length."""
     fight = info.get("final_info", {}).get("fight", {})
-    names = ("won", "time_s", "start_pose", "damage_taken", "killed_by", *_BY_ATTACK)
+    names = ("won", "time_s", "start_pose", "boss_seed", "damage_taken", "killed_by", *_BY_ATTACK)
     return {name: np.asarray(fight[name]) for name in names if name in fight}
 
 
@@ -361,7 +371,8 @@ def _summarise(fights: _Fights, attacks: tuple[str, ...]) -> Evaluation:
         mean_time_s=fights.mean("time_s"),
         mean_damage_taken=fights.mean("damage_taken"),
         by_attack=_by_attack(columns, attacks),
-        by_pose=_by_pose(columns),
+        by_pose=tuple(PoseRow(pose=pose, **won) for pose, won in _wins_by(columns, "start_pose")),
+        by_boss=tuple(BossRow(boss_seed=seed, **won) for seed, won in _wins_by(columns, "boss_seed")),
     )
 
 
@@ -383,14 +394,11 @@ def _by_attack(columns: Mapping[str, NDArray[Any]], names: tuple[str, ...]) -> t
     )
 
 
-def _by_pose(columns: Mapping[str, NDArray[Any]]) -> tuple[PoseRow, ...]:
-    if "start_pose" not in columns or "won" not in columns:
-        return ()
-    rows = []
-    for pose in np.unique(columns["start_pose"]):
-        won = columns["won"][columns["start_pose"] == pose]
+def _wins_by(columns: Mapping[str, NDArray[Any]], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield each value of a column, and the fields of a row for the fights with this value."""
+    if name not in columns or "won" not in columns:
+        return
+    for value in np.unique(columns[name]):
+        won = columns["won"][columns[name] == value]
         n_wins = int(won.sum())
-        rows.append(
-            PoseRow(pose=int(pose), n_fights=len(won), n_wins=n_wins, interval=wilson_interval(n_wins, len(won)))
-        )
-    return tuple(rows)
+        yield int(value), {"n_fights": len(won), "n_wins": n_wins, "interval": wilson_interval(n_wins, len(won))}

@@ -36,6 +36,9 @@ _REFUSED: Final = frozenset(
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+-]{0,63}")
 """Text that is neither a path nor ``module:name``."""
 
+_GENERATED: Final = re.compile(r"generated:\d{1,10}(?:-\d{1,10})?")
+"""Generated bosses of the arena; such a name is not a ``module:name`` that is imported."""
+
 FUNCTION_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,127}")
 """Name of a function in a file."""
 _FUNCTION: Final = re.compile(f"<function {FUNCTION_NAME.pattern}>")
@@ -76,7 +79,7 @@ def find_decisions(env_id: str, options: Mapping[str, Any]) -> Iterator[tuple[st
 def _is_plain(value: Any) -> bool:
     """Return whether a value consists of numbers, plain words, and lists and tables of those."""
     if isinstance(value, str):
-        return not value or any(pattern.fullmatch(value) for pattern in (_WORD, _FUNCTION))
+        return not value or any(pattern.fullmatch(value) for pattern in (_WORD, _GENERATED, _FUNCTION))
     if isinstance(value, dict):
         return all(_is_plain(key) and _is_plain(item) for key, item in value.items())
     if isinstance(value, list | tuple):

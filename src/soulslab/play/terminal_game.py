@@ -332,16 +332,16 @@ def _show(terminal: Terminal, simulator: Simulator, footer: str, notes: Sequence
     width = min(columns, round(height * ASPECT))
     height = min(height, 2 * round(width / ASPECT / 2))
     fight, duel = simulator.fight_of(0), simulator.duels[0]
-    drawn = draw_duel(simulator.boss, fight, duel, height_px=_OVERSAMPLING * height, has_hud=False)
+    drawn = draw_duel(simulator.boss_of(0), fight, duel, height_px=_OVERSAMPLING * height, has_hud=False)
     picture = np.asarray(cv2.resize(drawn, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
     *status, last = _status(simulator, width, footer)
     terminal.show(picture, [*status, *(line[:width] for line in notes), last])
 
 
 def _status(simulator: Simulator, width: int, footer: str) -> list[str]:
-    fight, d = simulator.fight_of(0), simulator.duels[0]
+    fight, d, boss = simulator.fight_of(0), simulator.duels[0], simulator.boss_of(0)
     blow = blow_of(d, fight)
-    doing = f"{blow.stage}: {simulator.boss.moves[d.b_move].id.replace('_', ' ')}" if blow is not None else ""
+    doing = f"{blow.stage}: {boss.moves[d.b_move].id.replace('_', ' ')}" if blow is not None else ""
     if d.over:
         doing = "VICTORY" if d.won else "TIME IS UP" if d.truncated else "YOU DIED"
     third = width // 3
@@ -349,7 +349,7 @@ def _status(simulator: Simulator, width: int, footer: str) -> list[str]:
     vitals = f"{_bar(d.p_hp / fight.p_max_hp, third, _RED)} {_bar(d.p_sp / fight.p_max_sp, third, _GREEN)}"
     return [
         _bar(d.b_hp / fight.b_max_hp, width - 2, _ORANGE if d.phase == 2 else _RED),
-        f"{simulator.boss.name}, phase {d.phase}   {doing}",
+        f"{boss.name}, phase {d.phase}   {doing}",
         f"{vitals} {seconds:.1f} s",
         f"{_DIM}{footer[:width]}",
     ]

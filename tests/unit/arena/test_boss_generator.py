@@ -12,8 +12,8 @@ from benchmarks.scripted_players import PLAYERS, measure
 from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.boss_fairness import damage_factor, longest_chain_s, unavoidable_moves
 from soulslab.arena.boss_file import boss_names, parse_boss
-from soulslab.arena.boss_generator import MAX_CHAIN_S, MAX_SEED, generate_boss
-from soulslab.config import dump_settings
+from soulslab.arena.boss_generator import CHECKED_FILE, MAX_CHAIN_S, MAX_SEED, CheckedBosses, check_boss, generate_boss
+from soulslab.config import dump_settings, load_settings
 from soulslab.errors import EnvironmentUsageError, UnknownBossError
 from support.long_form import IS_LONG, examples
 from support.stage import KNOCK_BACKS, shipped
@@ -40,6 +40,14 @@ def changed(name, move, **window):
 def test_a_seed_gives_the_same_boss_in_every_version():
     assert [digest(generate_boss(seed)) for seed in (0, 7)] == ["f817cb92f0274bc6", "5742a6be79aa963d"]
     assert generate_boss(0) != generate_boss(1)
+
+
+def test_stored_results_of_the_checks_are_those_of_the_checks():
+    stored = load_settings(CheckedBosses, CHECKED_FILE).bosses
+    assert "7" in stored
+    n_unfair, boss = check_boss(7)
+    assert stored["7"] == (n_unfair, *boss.damage_scale)
+    assert generate_boss(7) == boss
 
 
 @settings(max_examples=examples(3), deadline=None)

@@ -87,6 +87,22 @@ def test_duel_has_vitals_and_a_picture(env):
     assert SceneView(info(n_actions=20, env_id="other/Game-v0")).info()["actions"][19] == "19"
 
 
+def test_each_fight_of_a_range_is_described_with_its_boss():
+    env = gymnasium.make("soulslab/Arena-v0", boss="generated:2-5", observation="features").unwrapped
+    view = SceneView(info(scene=env.scene_info(), n_actions=20))
+    bosses = set()
+    for seed in range(4):
+        env.reset(seed=seed)
+        bosses.add(env.boss)
+        while env.simulator.duels[0].b_move < 0:
+            env.step(19)
+        vitals = view.describe(moment(scene=env.scene(0)))["vitals"]
+        assert vitals["boss_max_hp"] == env.boss.hp
+        move = env.boss.moves[env.simulator.duels[0].b_move].id.replace("_", " ")
+        assert vitals["boss_animation"].startswith(f"{move}, ")
+    assert len(bosses) > 1
+
+
 @pytest.mark.parametrize("scene", [{"duel": b"short", "state": b"short"}, {"other": b""}])
 def test_records_of_another_size_are_not_drawn(env, scene):
     view = SceneView(info(scene=env.scene_info()))

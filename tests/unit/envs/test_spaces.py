@@ -15,7 +15,7 @@ from support.stage import KNIGHT, make_simulator, shipped
 @pytest.mark.parametrize("boss", boss_names())
 def test_the_duel_space_has_the_true_bounds(boss):
     boss = shipped(boss)
-    space = duel_space(boss, KNIGHT)
+    space = duel_space((boss,), KNIGHT, "dict")
     assert space["player_hp"] == Box(0, 454, (1,), np.float32)
     assert space["player_sp"] == Box(0, 95, (1,), np.float32)
     assert space["boss_hp"] == Box(0, boss.hp, (1,), np.float32)

@@ -61,6 +61,7 @@ def assert_info_holds(fast, slow):
         {"boss": "trickster", "observation": "dict", "random_pose": True, "phase": "2"},
         {"boss": "frost_beast", "skip_locked": True, "reward": thrift, "random_pose": True},
         {"boss": "trickster", "observation": "relative", "random_pose": True},
+        {"boss": "generated:2-5", "observation": "relative", "random_pose": True, "skip_locked": True},
         {"boss": "trickster", "skip_locked": True, "max_episode_steps": 20},
         {"boss": "trickster", "observation": "boxes", "phase": "2"},
         {"boss": "judge", "skip_locked": True, "reward": {"win": 1.0, "time": -0.01, "hit_streak": 0.1}},

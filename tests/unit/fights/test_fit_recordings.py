@@ -70,6 +70,12 @@ def test_a_data_set_that_does_not_show_the_boss_is_refused(tmp_path):
         read_recorded_fights([tmp_path / "features"])
 
 
+def test_a_data_set_of_several_bosses_is_refused(tmp_path):
+    record_reference(tmp_path / "range", {**DICT, "boss": "generated:2-5"}, 1)
+    with pytest.raises(DemonstrationError, match=r"fights against the bosses generated:2-5; a fit needs .* one boss"):
+        read_recorded_fights([tmp_path / "range"])
+
+
 def live_recording(path=Path("fight.h5"), n_ticks=900):
     """Return a recording of the built-in game, in which nobody plays, with the attributes of its profile."""
     profile = load_profile(PROFILE_PATH)

@@ -11,7 +11,7 @@ from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.players import load_player
 from soulslab.learn.policies import POLICY_DIR, shipped_policies, shipped_policy
 
-NAMES = ("judge", "trickster", "frost_beast")
+NAMES = ("judge", "trickster", "frost_beast", "generated")
 PAGE = Path(__file__).parents[3] / "docs" / "policies.md"
 N_FIGHTS = 200
 
@@ -25,14 +25,27 @@ def test_card_describes_its_policy_and_its_wins(name):
     card = shipped_policies()[name]
     policy = load_player(shipped_policy(name))
     header = policy.header
-    assert header.env_options["boss"] == card.boss == name
+    assert header.env_options["boss"] == card.boss
+    assert card.evaluation_boss == (name if name != "generated" else "generated:5000-5063")
     assert header.env_steps == card.env_steps
-    settings = EvaluationSettings(env_id=header.env_id, env_options=header.env_options, n_fights=N_FIGHTS, seed=1)
+    options = {**header.env_options, "boss": card.evaluation_boss}
+    settings = EvaluationSettings(env_id=header.env_id, env_options=options, n_fights=N_FIGHTS, seed=1)
     found = evaluate(policy, settings)
     # The 99.99 % interval of the difference between the card's fights and these.
     share = card.wins / card.fights
     spread = 3.9 * (share * (1 - share) * (1 / N_FIGHTS + 1 / card.fights)) ** 0.5
     assert found.win_rate == pytest.approx(share, abs=spread + 0.5 / N_FIGHTS)
+
+
+def test_only_the_policy_of_many_bosses_wins_against_bosses_that_it_has_never_met():
+    wins = {}
+    for name in ("generated", "judge"):
+        policy = load_player(shipped_policy(name))
+        options = {**policy.header.env_options, "boss": "generated:2000-2063"}
+        settings = EvaluationSettings(env_id=policy.header.env_id, env_options=options, n_fights=60, n_envs=60, seed=1)
+        wins[name] = evaluate(policy, settings).win_rate
+    assert wins["generated"] > 0.3
+    assert wins["judge"] < 0.1
 
 
 def test_page_has_the_numbers_of_the_cards():

@@ -53,6 +53,7 @@ NAMED = [
     ("soulslab/DarkSouls3Iudex-v0", {"launch": True}, "env.options.launch"),
     ("soulslab/ArenaLive-v0", {"pid": 1}, "env.options.pid"),
     (ARENA_ID, {"boss": "../boss.toml"}, "env.options.boss"),
+    (ARENA_ID, {"boss": "generated:module"}, "env.options.boss"),
     ("GymV26Environment-v0", {"env_id": "evil_module:Env-v0"}, "env.options.env_id"),
     ("CartPole-v1", {"nested": [{"deep": "/etc/passwd"}]}, "env.options.nested"),
 ]
@@ -130,7 +131,8 @@ def test_what_soulslab_itself_trains_with_needs_no_trust():
         "boss": "judge", "phase": 2, "reward": {"boss_damage": 1.5}, "observation": "pixels+features", "pixels": None,
         "random_pose": True, "actions": ["nothing", "roll_left"], "launch": False, "server": "", "latency_ms": 12.5,
     }  # fmt: skip
-    check_named_environment(ARENA_ID, options, "policy")
+    for boss in ("judge", "generated:7", "generated:0-255"):
+        check_named_environment(ARENA_ID, {**options, "boss": boss}, "policy")
     check_named_environment("ALE/Pong-v5", {"obs_type": "rgb", "frameskip": 4}, "policy")
 
 

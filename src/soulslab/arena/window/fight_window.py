@@ -19,9 +19,10 @@ TICK_S = 1.0 / TICKS_PER_S
 
 
 class FightWindow:
-    """A window that shows a simulator's fight; raises `DisplayError` if there is no display."""
+    """A window that shows a simulator's fights against one boss; raises `DisplayError` if there is no display."""
 
     def __init__(self, boss: Boss, phase: str) -> None:
+        self.boss = boss
         settings = WindowSettings()
         self._fight = LiveFight(boss, LiveFightOptions(phase=phase))
         self._window = Window(settings)

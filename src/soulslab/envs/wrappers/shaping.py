@@ -82,21 +82,15 @@ class DodgeShaping(Wrapper, RecordConstructorArgs):
         for name, value in msgspec.structs.asdict(self._rewards).items():
             if not 0.0 <= value < np.inf:
                 raise EnvironmentUsageError(f"DodgeShaping: {name} must be 0 or more, not {value}")
-        if wind_ups is None:
-            boss = getattr(env.unwrapped, "boss", None)
-            if not isinstance(boss, Boss):
-                raise EnvironmentUsageError(
-                    f"DodgeShaping: {type(env.unwrapped).__name__} has no boss file, so it needs wind_ups, such as "
-                    f"{{'Attack3000': [(0.2, 0.6)]}}"
-                )
-            wind_ups = wind_ups_of(boss)
-        self._windows = _numbered(wind_ups)
+        self._wind_ups = wind_ups
+        self._windows = self._find_windows()
         self._before: Any = None
         self._rewarded: set[int] = set()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """See `gymnasium.Env.reset`."""
         observation, info = self.env.reset(seed=seed, options=options)
+        self._windows = self._find_windows()  # of the boss of this fight
         self._before = self._duel.duel_state.copy()
         self._rewarded.clear()
         return observation, info
@@ -116,6 +110,17 @@ class DodgeShaping(Wrapper, RecordConstructorArgs):
         self._before = now
         info = _add_terms(info, reward, {"dodge_timed": timed, "dodge_panic": panic})
         return observation, reward + timed + panic, terminated, truncated, info
+
+    def _find_windows(self) -> dict[int, tuple[tuple[float, float], ...]]:
+        if self._wind_ups is not None:
+            return _numbered(self._wind_ups)
+        boss = getattr(self.env.unwrapped, "boss", None)
+        if not isinstance(boss, Boss):
+            raise EnvironmentUsageError(
+                f"DodgeShaping: {type(self.env.unwrapped).__name__} has no boss file, so it needs wind_ups, such as "
+                f"{{'Attack3000': [(0.2, 0.6)]}}"
+            )
+        return _numbered(wind_ups_of(boss))
 
     def _rate_roll(self, state: Record) -> tuple[float, float]:
         """Return the reward and the penalty of a roll."""

@@ -18,7 +18,8 @@ class PolicyCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     Attributes:
         config: Shipped config of the training.
-        boss: Boss of the training and the evaluation.
+        boss: Boss of the training, or a range of bosses.
+        evaluation_boss: Boss of the evaluation, or a range of bosses that were not used before.
         seed: Seed of the training.
         commit: Commit of soulslab that trained it.
         env_steps: Game decisions of the training.
@@ -32,6 +33,7 @@ class PolicyCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     config: str
     boss: str
+    evaluation_boss: str
     seed: int
     commit: str
     env_steps: int

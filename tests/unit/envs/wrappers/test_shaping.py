@@ -68,6 +68,21 @@ def test_a_well_timed_roll_is_rewarded_and_avoids_hits(make_duel):
     assert paid >= 0.7 * n_rolls
 
 
+def test_the_windows_are_those_of_the_boss_of_each_fight():
+    env = gymnasium.make("soulslab/Arena-v0", boss="generated:2-5", observation="dict")
+    env = DodgeShaping(env, rewards=DodgeRewards(timed=1.0, panic=0.0))
+    paid = 0.0
+    for seed in range(3):
+        seen, info = env.reset(seed=seed)
+        windows, terminated = windows_of(env), False
+        while not terminated:
+            is_due = is_timed(seen, windows) and info["action_mask"][ROLL]
+            seen, _, terminated, _, info = env.step(ROLL if is_due else NOTHING)
+            assert info["reward_terms"]["dodge_timed"] in ((0.0, 1.0) if is_due else (0.0,))
+            paid += info["reward_terms"]["dodge_timed"]
+    assert paid > 10
+
+
 def test_rolls_without_an_attack_are_penalised(make_duel):
     env = DodgeShaping(make_duel(observation="dict"), rewards=DodgeRewards(timed=0.0, panic=0.25))
     _, info = env.reset(seed=0)
