@@ -60,7 +60,7 @@ def measure_memory(settings: MemoryBenchSettings) -> list[Result]:
     full = mean(_numbers(next(iter(by_name.values())), "won (%)"))
     title = (
         f"PPO, {settings.n_steps:,} decisions, {settings.n_fights} greedy fights; means of {len(settings.seeds)} seeds "
-        f"with 95 % interval; goal: with memory at least {100 * GOAL:.0f} % of the wins of the policy that sees the times"
+        f"with 95 % interval; goal: with memory at least {100 * GOAL:.0f} % of the wins of the first policy"
     )
     return [
         Result(title=title, rows=[_summary(name, found, full) for name, found in by_name.items()]),
