@@ -30,8 +30,8 @@ from soulslab.fleet.access import Keys, connect
 from soulslab.fleet.redis_server import free_port
 
 _N_GAMES: Final = 2
-_CUT_S: Final = 8.0
-"""Length of an interruption of the network, several times the time-out of a connection (s)."""
+_INTERRUPTED_S: Final = 20.0
+"""Length of an interruption of the network (s), after which the games wait longest between two attempts."""
 
 
 class FaultSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,8 +113,8 @@ def _recovery_rows(n: int) -> Iterator[Row]:
     with network_link() as link:
         if link is not None:
             with _recovery(link) as trial:
-                name = f"the network is interrupted for {_CUT_S:.0f} s"
-                yield _recovery_row(name, [trial.cut_network(link) for _ in range(n)])
+                name = f"the network is interrupted for {_INTERRUPTED_S:.0f} s"
+                yield _recovery_row(name, [trial.interrupt_network(link) for _ in range(n)])
 
 
 @contextmanager
@@ -201,12 +201,12 @@ class _Recovery:
         self._wait_for_learning()
         return time.monotonic() - start
 
-    def cut_network(self, link: NetworkLink) -> float:
+    def interrupt_network(self, link: NetworkLink) -> float:
         """Interrupt the network; return the time from its return until the server has stored new steps of all games."""
-        link.cut()
-        time.sleep(_CUT_S)
+        link.interrupt()
+        time.sleep(_INTERRUPTED_S)
         before = self._positions()
-        link.mend()
+        link.restore()
 
         def have_sent() -> bool:
             return len({key for key, _ in self._positions() - before}) == _N_GAMES

@@ -13,25 +13,28 @@ from __future__ import annotations
 import sys
 
 from soulslab.arena.boss_catalog import generated_seeds
-from soulslab.arena.boss_generator import CHECKED_FILE, check_boss
+from soulslab.arena.boss_generator import CHECKED_FILE, VERSION, check_boss
 
 HEADER = """\
 # Results of the fairness checks of generated bosses (scripts/check_bosses.py): the number of unfair bosses that were
 # drawn before the fair one, and its damage scale in both phases.
 
-[bosses]
 """
 
 
 def main(*ranges: str) -> None:
     """Check the bosses of ranges of seeds, and write the file."""
-    lines = []
-    for given in ranges:
-        for seed in generated_seeds(f"generated:{given}") or ():
+    names = {given: generated_seeds(f"generated:{given}") for given in ranges}
+    if not names or None in names.values():
+        raise SystemExit("usage: python scripts/check_bosses.py FIRST-LAST...")
+    results: dict[int, str] = {}
+    for given, seeds in names.items():
+        for seed in seeds or ():
             n_unfair, boss = check_boss(seed)
-            lines.append(f"{seed} = [{n_unfair}, {boss.damage_scale[0]}, {boss.damage_scale[1]}]\n")
-        sys.stdout.write(f"{given}: {len(lines)} bosses so far\n")
-    CHECKED_FILE.write_text(HEADER + "".join(lines), encoding="utf-8")
+            results[seed] = f"{seed} = [{n_unfair}, {boss.damage_scale[0]}, {boss.damage_scale[1]}]\n"
+        sys.stdout.write(f"{given}: {len(results)} bosses so far\n")
+    lines = [results[seed] for seed in sorted(results)]
+    CHECKED_FILE.write_text(f"{HEADER}version = {VERSION}\n\n[bosses]\n{''.join(lines)}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -96,8 +96,10 @@ def _poses(mode: str, result: Evaluation) -> Table:
 
 def _bosses(mode: str, result: Evaluation) -> Table:
     """Return a table of the bosses, those with the fewest wins first."""
-    rows = _table(f"hardest of {len(result.by_boss)} bosses ({mode})", "boss", "fights", "won", "95 % interval")
-    for boss in sorted(result.by_boss, key=lambda row: row.n_wins / row.n_fights)[:N_BOSSES]:
+    title = f"bosses with the fewest wins, of {len(result.by_boss)} ({mode})"
+    rows = _table(title, "boss", "fights", "won", "95 % interval")
+    # By the upper end of the interval, because one lost fight says little about a boss.
+    for boss in sorted(result.by_boss, key=lambda row: row.interval.high)[:N_BOSSES]:
         won = _percent(boss.n_wins / boss.n_fights)
         rows.add_row(f"generated:{boss.boss_seed}", str(boss.n_fights), won, _range(boss.interval))
     return rows

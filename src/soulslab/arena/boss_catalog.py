@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 from typing import Final
 
 from soulslab.arena.boss_file import Boss, load_boss
-from soulslab.arena.boss_generator import generate_boss
+from soulslab.arena.boss_generator import CHECK_S, generate_boss, is_checked
 from soulslab.arena.knight_file import load_knight
 from soulslab.errors import EnvironmentUsageError
 
 #: Bosses of a range; the rules against each take 30 kB.
 MAX_BOSSES: Final = 1024
+#: Bosses of a range whose fairness is not stored and has to be checked in each process that makes them.
+MAX_UNCHECKED: Final = 64
 _GENERATED = re.compile(r"generated:(\d{1,10})(?:-(\d{1,10}))?")
+
+_log = logging.getLogger(__name__)
 
 
 def find_boss(name: str | Path) -> Boss:
@@ -39,9 +44,23 @@ def find_boss(name: str | Path) -> Boss:
 
 
 def find_bosses(name: str | Path) -> tuple[Boss, ...]:
-    """Return the bosses of ``generated:FIRST-LAST``, or the one boss of another name; errors as in `find_boss`."""
+    """Return the bosses of ``generated:FIRST-LAST``, or the one boss of another name.
+
+    Raises:
+        EnvironmentUsageError: More than `MAX_UNCHECKED` bosses of a range have to be checked; or as `find_boss`.
+    """
     seeds = generated_seeds(name)
-    return (find_boss(name),) if seeds is None else tuple(map(generate_boss, seeds))
+    if seeds is None:
+        return (find_boss(name),)
+    n_unchecked = sum(not is_checked(seed) for seed in seeds)
+    if n_unchecked > MAX_UNCHECKED:
+        raise EnvironmentUsageError(
+            f"{name}: {n_unchecked} bosses would have to be checked for fairness, {CHECK_S:.1f} s each, and at most "
+            f"{MAX_UNCHECKED} are; use a smaller range, or seeds of checked_bosses.toml such as generated:0-511"
+        )
+    if n_unchecked > 1:
+        _log.info("checking the fairness of %d generated bosses, about %.0f s", n_unchecked, CHECK_S * n_unchecked)
+    return tuple(map(generate_boss, seeds))
 
 
 def generated_seeds(name: str | Path) -> range | None:

@@ -38,6 +38,8 @@ CHECKED_FILE = Path(__file__).parent / "checked_bosses.toml"
 #: Version of the family; it grows with any change that changes the boss of a seed.
 VERSION: Final = 1
 MAX_SEED: Final = 2**31 - 1
+#: Processor time of the checks of a boss (s).
+CHECK_S: Final = 0.5
 #: Bosses that are drawn for one seed until one of them is fair.
 MAX_DRAWS: Final = 50
 #: Least and greatest share of its fights that the reference player wins, drawn for each boss.
@@ -138,14 +140,26 @@ def _family() -> _Family:
 
 
 class CheckedBosses(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Results of the fairness checks by seed: number of unfair bosses before the fair one, and its damage scale."""
+    """Results of the fairness checks of one version of the family.
 
+    Attributes:
+        version: `VERSION` of the family.
+        bosses: By seed, the number of unfair bosses before the fair one, and its damage scale in both phases.
+    """
+
+    version: int
     bosses: dict[str, tuple[int, float, float]]
 
 
 @cache
-def _checked() -> CheckedBosses:
-    return load_settings(CheckedBosses, CHECKED_FILE)
+def _checked() -> dict[str, tuple[int, float, float]]:
+    found = load_settings(CheckedBosses, CHECKED_FILE)
+    return found.bosses if found.version == VERSION else {}
+
+
+def is_checked(seed: int) -> bool:
+    """Return whether the results of the checks of a seed are stored."""
+    return str(seed) in _checked()
 
 
 @lru_cache(maxsize=1024)
@@ -157,9 +171,9 @@ def generate_boss(seed: int) -> Boss:
     """
     if not 0 <= seed <= MAX_SEED:
         raise EnvironmentUsageError(f"generated:{seed}: the seed must be from 0 to {MAX_SEED}")
-    if str(seed) not in _checked().bosses:
+    if not is_checked(seed):
         return check_boss(seed)[1]
-    n_unfair, *scale = _checked().bosses[str(seed)]
+    n_unfair, *scale = _checked()[str(seed)]
     drawn, _ = list(islice(_draw_bosses(seed), n_unfair + 1))[-1]
     return msgspec.structs.replace(drawn, damage_scale=tuple(scale))
 

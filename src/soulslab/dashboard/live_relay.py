@@ -181,14 +181,15 @@ async def _last_frame(path: Path) -> bytes:
                 if isinstance(message, FeedInfo):
                     view = SceneView(message)
                 elif isinstance(message, Moment) and view is not None:
-                    return await asyncio.to_thread(_small, view.picture(message))
+                    return await asyncio.to_thread(_small_picture, view, message)
     except (OSError, EOFError, SoulslabError, msgspec.MsgspecError, TimeoutError) as error:
         _log.debug("%s: %s", path, error)
     return b""
 
 
-def _small(picture: bytes) -> bytes:
-    """Return a JPEG with a width of `_FRAME_WIDTH_PX`; empty without a picture."""
+def _small_picture(view: SceneView, moment: Moment) -> bytes:
+    """Return the picture of a decision as a JPEG with a width of `_FRAME_WIDTH_PX`; empty without a picture."""
+    picture = view.picture(moment)
     if not picture:
         return b""
     frame = cv2.imdecode(np.frombuffer(picture, np.uint8), cv2.IMREAD_COLOR)

@@ -212,7 +212,9 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
     def _show_start(self) -> None:
         """Show the start of a fight in the window, which is opened if needed."""
         simulator, options = self.simulator, self._duels.options
-        if not (self._window and self._window.is_open and self._window.boss is self.boss):
+        # The bosses that are drawn from intervals look alike.
+        is_same = self._duels.pool is not None or (self._window is not None and self._window.boss is self.boss)
+        if not (self._window and self._window.is_open and is_same):
             self.close()
             with optional_imports():
                 from soulslab.arena.window.fight_window import FightWindow  # noqa: PLC0415 (the extra `window`)

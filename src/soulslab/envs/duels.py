@@ -273,15 +273,15 @@ def _check(options: ArenaOptions) -> None:
             "reward: a function would see late or wrong states; leave out late_share and position_noise_m, or give a "
             "table of terms"
         )
+    if any(options.boss_intervals) and Path(options.boss).suffix != ".toml":
+        raise EnvironmentUsageError(
+            "boss_intervals: the boss must be the path of a fitted boss file with an uncertainty file, not "
+            f"{options.boss}"
+        )
 
 
 def _make_pool(simulator: Simulator, options: ArenaOptions) -> BossPool:
-    path = Path(options.boss)
-    if path.suffix != ".toml":
-        raise EnvironmentUsageError(
-            f"boss_intervals: the boss must be the path of a fitted boss file with an uncertainty file, not {path}"
-        )
-    uncertainty = load_uncertainty(uncertainty_path(path), simulator.boss)
+    uncertainty = load_uncertainty(uncertainty_path(Path(options.boss)), simulator.boss)
     return BossPool(simulator, uncertainty, options.boss_intervals, options.interval_decisions)
 
 

@@ -37,7 +37,7 @@ _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+-]{0,63}")
 """Text that is neither a path nor ``module:name``."""
 
 _GENERATED: Final = re.compile(r"generated:\d{1,10}(?:-\d{1,10})?")
-"""Generated bosses of the arena; such a name is not a ``module:name`` that is imported."""
+"""Generated bosses, as the option ``boss`` of the arena; as another option it might be a module that is imported."""
 
 FUNCTION_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,127}")
 """Name of a function in a file."""
@@ -72,14 +72,15 @@ def find_decisions(env_id: str, options: Mapping[str, Any]) -> Iterator[tuple[st
         yield "env.id", env_id
     for name, value in options.items():
         # False, 0, "" and None switch the option off.
-        if (name in _REFUSED and value) or not _is_plain(name) or not _is_plain(value):
+        is_generated = name == "boss" and isinstance(value, str) and _GENERATED.fullmatch(value)
+        if (name in _REFUSED and value) or not _is_plain(name) or not (is_generated or _is_plain(value)):
             yield f"env.options.{name}", value
 
 
 def _is_plain(value: Any) -> bool:
     """Return whether a value consists of numbers, plain words, and lists and tables of those."""
     if isinstance(value, str):
-        return not value or any(pattern.fullmatch(value) for pattern in (_WORD, _GENERATED, _FUNCTION))
+        return not value or any(pattern.fullmatch(value) for pattern in (_WORD, _FUNCTION))
     if isinstance(value, dict):
         return all(_is_plain(key) and _is_plain(item) for key, item in value.items())
     if isinstance(value, list | tuple):

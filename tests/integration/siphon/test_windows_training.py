@@ -39,10 +39,12 @@ def test_training_on_windows_is_killed_and_resumed(python, request, tmp_path):
             "a checkpoint",
             deadline_s=DEADLINE_S,
         )
+        assert learner.poll() is None, learner.stderr.read()
         learner.kill()
     n_before = n_steps(store.paths()[-1])
     n_wanted = n_before + N_STEPS
-    done = python.run_command("train", "--resume", f"Z:{folder}", f"--set=run.total_steps={n_wanted}")
+    limits = (f"--set=run.total_steps={n_wanted}", "--set=run.max_seconds=600")
+    done = python.run_command("train", "--resume", f"Z:{folder}", *limits)
     assert done.returncode == 0, done.stderr
     assert Policy.load(folder / "policy.safetensors").header.env_steps >= n_wanted
     reported = [each.env_steps for each in read_points(folder / PROGRESS_NAME, TrainProgress)]

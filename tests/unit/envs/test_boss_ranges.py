@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from soulslab.arena.boss_catalog import find_boss, find_bosses
+from soulslab.arena.reference_player import ReferencePlayer
 from soulslab.envs.duels import ArenaOptions
 from soulslab.errors import EnvironmentUsageError
 from soulslab.fights.recording import reference_actions
@@ -126,16 +127,19 @@ def test_single_fights_have_the_boss_of_their_observations():
     assert names == {f"Generated boss {seed}" for seed in SEEDS}
 
 
-def test_the_reference_player_knows_the_boss_of_each_fight():
-    """The same fight is played against the range, and against the boss that it drew."""
-    env = gymnasium.make(ID, boss=RANGE)
-    env.reset(seed=3)
-    actions = reference_actions(ArenaOptions(boss=RANGE), 3)
+def test_the_reference_player_knows_the_boss_of_each_fight(monkeypatch):
+    """A player with the knowledge of another boss plays the same fight in another way."""
+    env, other, seed = gymnasium.make(ID, boss=RANGE), find_bosses(RANGE)[0], 0
+    env.reset(seed=seed)
+    while env.unwrapped.boss == other:
+        seed += 1
+        env.reset(seed=seed)
+    actions = reference_actions(ArenaOptions(boss=RANGE), seed)
     for number, action in enumerate(actions, start=1):
-        *_, terminated, _, info = env.step(action)
+        *_, terminated, _, _ = env.step(action)
         assert terminated == (number == len(actions))
-    assert info["fight"]["rolls"] > 0
-    assert info["fight"]["attacks"] > 0
+    monkeypatch.setattr("soulslab.fights.recording.ReferencePlayer", lambda _, n: ReferencePlayer(other, n))
+    assert not np.array_equal(actions, reference_actions(ArenaOptions(boss=RANGE), seed))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +149,12 @@ def test_the_reference_player_knows_the_boss_of_each_fight():
         (ID, {"boss": "generated:0-1024"}, "generated:0-1024: a range has from 1 to 1024 bosses"),
         (ID, {"boss": "generated:2147483648-2147483649"}, "generated:2147483648: the seed must be from 0"),
         (ID, {"boss": "generated:1-"}, "unknown boss 'generated:1-'"),
-        (ID, {"boss": RANGE, "boss_intervals": (1, 1)}, "boss_intervals: the boss must be the path"),
+        (ID, {"boss": "generated:0-511", "boss_intervals": (1, 1)}, "boss_intervals: the boss must be the path"),
+        (
+            ID,
+            {"boss": "generated:6000-6064"},
+            "65 bosses would have to be checked for fairness, 0.5 s each, and at most",
+        ),
         ("soulslab/ArenaLive-v0", {"boss": RANGE}, "generated:2-5: 4 bosses, but one is needed here"),
     ],
 )

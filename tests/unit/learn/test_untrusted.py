@@ -55,6 +55,7 @@ NAMED = [
     (ARENA_ID, {"boss": "../boss.toml"}, "env.options.boss"),
     (ARENA_ID, {"boss": "generated:module"}, "env.options.boss"),
     ("GymV26Environment-v0", {"env_id": "evil_module:Env-v0"}, "env.options.env_id"),
+    ("GymV26Environment-v0", {"env_id": "generated:7"}, "env.options.env_id"),
     ("CartPole-v1", {"nested": [{"deep": "/etc/passwd"}]}, "env.options.nested"),
 ]
 
