@@ -318,9 +318,9 @@ def _malformed_row(settings: FleetBenchSettings) -> Row:
         sender = process_context().Process(target=push_damaged, args=(game, settings.n_malformed), daemon=True)
         sender.start()
         stack.callback(sender.kill)
-        ran = [bench.run(1.0)]
+        ran = [bench.run(3.0)]  # each saves once, which removes the streams of the refused games
         while sender.is_alive():
-            ran.append(bench.run(1.0))
+            ran.append(bench.run(3.0))
         if sender.exitcode:
             raise RuntimeError(f"the process that sends damaged messages ended with {sender.exitcode}")
         bench.end.flush()
