@@ -93,7 +93,7 @@ class WindowsInstallation:
             try:
                 yield
             finally:
-                self._end_all()
+                self.end_all()
 
     def environment(self, display: str = "") -> dict[str, str]:
         """Return the environment variables of a program in the installation.
@@ -135,13 +135,17 @@ class WindowsInstallation:
     def _set_up(self) -> None:
         """Create the Windows installation; this takes about five seconds and 700 MB."""
         self._run(["wine", "wineboot", "-i"], SET_UP_DEADLINE_S)
-        self._end_all()
+        self.end_all()
         assert (self.prefix / "system.reg").exists()  # written when the server ends
         # No window manager runs. Wine would wait 2 s for it whenever a window is hidden or closed.
         with (self.prefix / "user.reg").open("a", encoding="utf-8") as registry:
             registry.write('\n[Software\\\\Wine\\\\X11 Driver]\n"Managed"="N"\n')
 
-    def _end_all(self) -> None:
+    def end_all(self) -> None:
+        """End all processes in the installation, and wait for the end of Wine's server.
+
+        The server ends some time after the last program, and a program that starts at that moment fails.
+        """
         if self.processes():
             self._run(["wineserver", "-k"], END_DEADLINE_S)
             self._run(["wineserver", "-w"], END_DEADLINE_S)

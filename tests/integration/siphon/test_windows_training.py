@@ -28,7 +28,7 @@ def python(windows, request):
         yield WindowsPython(request.config.cache.mkdir("windows_python"), windows)
 
 
-def test_training_on_windows_is_killed_and_resumed(python, request, tmp_path):
+def test_training_on_windows_is_killed_and_resumed(python, windows, request, tmp_path):
     python.add(LEARNER_PACKAGES, request.config.cache.mkdir("windows_learner"))
     folder = tmp_path / "run"
     store = CheckpointStore(folder / CHECKPOINTS_NAME, keep=1)
@@ -41,6 +41,8 @@ def test_training_on_windows_is_killed_and_resumed(python, request, tmp_path):
         )
         assert learner.poll() is None, learner.stderr.read()
         learner.kill()
+        learner.wait()
+    windows.end_all()
     n_before = n_steps(store.paths()[-1])
     n_wanted = n_before + N_STEPS
     limits = (f"--set=run.total_steps={n_wanted}", "--set=run.max_seconds=600")
