@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from soulslab.arena.boss_file import Boss
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import write_state
-from soulslab.arena.records import DECISION_S, DUEL, RESULT, REWARD_TERMS, SITUATIONS, Record, Table
-from soulslab.arena.simulator import Simulator, find_impossible_field
+from soulslab.arena.records import DECISION_S, RESULT, REWARD_TERMS, SITUATIONS, Record, Table
+from soulslab.arena.simulator import Simulator
 from soulslab.arena.vocabulary import ACTION_NAMES, N_ACTIONS
 from soulslab.envs.arguments import (
     action_number,
@@ -47,7 +47,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
     After each reset and step, ``info`` contains ``action_mask`` (20,) bool, ``n_decisions`` (of this step, 0 after a
     reset), ``n_masked`` (number of masked actions in this fight; they are carried out as "nothing") and
     ``reward_terms`` (the contribution of each term to the reward). After the last step of a fight it also contains
-    ``fight`` (won, time_s, damage_by_attack and more; with a range of bosses also the ``boss_seed`` of this fight's).
+    ``fight`` (won, time_s, damage_by_attack and more, with a range of bosses also ``boss_seed``).
 
     Args:
         render_mode: None, ``"rgb_array"`` (a drawing from above), ``"rgb_array_list"`` (all drawings since the last
@@ -467,17 +467,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
             if not isinstance(given, np.ndarray) or (given.shape, given.dtype) != (array.shape, array.dtype):
                 got = f"{given.dtype} {given.shape}" if isinstance(given, np.ndarray) else repr(given)
                 raise EnvironmentUsageError(f"set_state: {name!r} must be {array.dtype} {array.shape}, not {got}")
-        simulator = self._duels.simulator
-        duels = np.ascontiguousarray(state["duels"]).view(DUEL)[:, 0]
-        numbers = np.clip(duels["fight"], 0, len(simulator.fight) - 1)  # a wrong number is reported as such
-        problems = (find_impossible_field(duels[numbers == i], simulator.fight[i]) for i in np.unique(numbers))
-        wrong = next(filter(None, problems), None)
-        if not all(np.isfinite(state[name]).all() for name in ("features", "returns")):
-            wrong = "features or returns hold NaN or infinity"
-        elif not state["masks"].any(axis=1).all():
-            wrong = "a fight has no allowed action"
-        elif self._duels.pool is not None:
-            wrong = wrong or self._duels.pool.find_problem(state)
+        wrong = self._duels.find_problem(state)
         if wrong:
             raise EnvironmentUsageError(f"set_state: no fight can be in this state: {wrong}")
         if self._duels.pool is not None:

@@ -17,8 +17,8 @@ from soulslab.arena.boss_pool import N_SPARE, BossPool
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import write_state
 from soulslab.arena.knight_file import load_knight
-from soulslab.arena.records import DECISION_S, FIGHT_REPORT, REWARD_TERMS, TICKS_PER_S
-from soulslab.arena.simulator import MAX_LATENCY_TICKS, FightOptions, Simulator
+from soulslab.arena.records import DECISION_S, DUEL, FIGHT_REPORT, REWARD_TERMS, TICKS_PER_S
+from soulslab.arena.simulator import MAX_LATENCY_TICKS, FightOptions, Simulator, find_impossible_field
 from soulslab.arena.uncertainty import load_uncertainty, uncertainty_path
 from soulslab.envs.arguments import Phase, parse_options
 from soulslab.envs.registration import ARENA_ID
@@ -204,6 +204,18 @@ class Duels:
             self.pool.restart()
         self.simulator.reset(which)
         self.returns[which] = 0.0
+
+    def find_problem(self, state: dict[str, NDArray[Any]]) -> str | None:
+        """Return a message about a saved state whose values no fight can have, or None; shapes and types are right."""
+        duels, rules = np.ascontiguousarray(state["duels"]).view(DUEL)[:, 0], self.simulator.fight
+        numbers = np.clip(duels["fight"], 0, len(rules) - 1)  # a wrong number is reported as such
+        problems = (find_impossible_field(duels[numbers == i], rules[i]) for i in np.unique(numbers))
+        if not all(np.isfinite(state[name]).all() for name in ("features", "returns")):
+            return "features or returns hold NaN or infinity"
+        if not state["masks"].any(axis=1).all():
+            return "a fight has no allowed action"
+        wrong = next(filter(None, problems), None)
+        return wrong or (self.pool.find_problem(state) if self.pool is not None else None)
 
     def scene_info(self) -> dict[str, bytes]:
         """Return the boss, by its name or path, and the record of the rules unless they differ between fights."""
