@@ -75,7 +75,6 @@ def generated_seeds(name: str | Path) -> range | None:
     seeds = range(int(match[1]), int(match[2] or match[1]) + 1)
     if not 1 <= len(seeds) <= MAX_BOSSES:
         raise EnvironmentUsageError(
-            f"{name}: a range has from 1 to {MAX_BOSSES} bosses, the first and the last included, such as "
-            f"generated:0-{MAX_BOSSES - 1}"
+            f"{name}: a range has from 1 to {MAX_BOSSES} bosses, with the first and the last, such as generated:0-511"
         )
     return seeds
