@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from threading import Lock
 from typing import Any
 
 import cv2
@@ -20,6 +21,9 @@ MARGIN_M = 9.0
 WALL_M = 1.5
 #: Gap between floor and wall: the player's centre stops at the floor's radius, its body at the wall.
 WALL_GAP_M = 0.45
+_BAND_PX = 32
+#: Threads that draw the first pictures of a place wait for one of them, instead of painting the same ground.
+_PAINTING = Lock()
 _RING_M, _SLAB_M, _MORTAR_M = 1.9, 2.5, 0.045
 N_TORCHES = 9
 
@@ -52,29 +56,52 @@ def cut_out(
     return np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGBA2RGB), np.uint8)
 
 
-@cache
 def texture(place: Place) -> Image:
     """Return the whole ground, (n, n, 4) with an unused fourth channel, ``PX_PER_M`` pixels per metre; read-only."""
+    with _PAINTING:
+        return _texture(place)
+
+
+@cache
+def _texture(place: Place) -> Image:
+    """Paint the ground in bands of rows, whose fields fit in the processor's cache."""
     n = 2 * round((place.radius_m + MARGIN_M) * PX_PER_M)
     axis = (np.arange(n, dtype=np.float32) + 0.5 - n / 2) / PX_PER_M
-    x, y = np.meshgrid(axis, -axis)
-    r, angle = np.hypot(x, y), np.arctan2(y, x)
-    rough, fine = _noise(n, 12, 3), _noise(n, 110, 5)
-    floor = _floor(place, r, angle, rough, fine)
-    outside = _outside(r - place.radius_m, angle, rough, fine)
-    abyss = _abyss(r - place.radius_m, angle, rough, fine)
+    rough, fine, light = _noise(n, 12, 3), _noise(n, 110, 5), _torch_light(place, axis)
+    painted = np.full((n, n, 4), 255, np.uint8)
+    for top in range(0, n, _BAND_PX):
+        rows = slice(top, top + _BAND_PX)
+        x, y = np.meshgrid(axis, -axis[rows])
+        r, angle = np.hypot(x, y), np.arctan2(y, x)
+        picture = _ground(place, r, angle, rough[rows], fine[rows])
+        picture += light[rows, :, None] * _colour(1.0, 0.62, 0.28)
+        picture *= _fade(place, r)[..., None]
+        painted[rows, :, :3] = np.clip(picture, 0, 255)
+    painted.setflags(write=False)
+    return painted
+
+
+def _ground(place: Place, r: _Field, angle: _Field, rough: _Field, fine: _Field) -> _Field:
+    """Return the colours of the ground without torches, (*r.shape, 3); each part is computed only where it is seen."""
     # The broken edge varies by about 10 cm.
     beyond = r - place.radius_m
     off_cliff = np.abs(angle_between(angle, place.cliff_rad)) - place.cliff_width_rad / 2
-    is_cliff = (off_cliff * place.radius_m < 0.25 * fine)[..., None]
-    lip = _step(beyond - 0.35 * (fine + 0.6 * rough))[..., None]
-    stone = _step(beyond - WALL_GAP_M)[..., None]
-    picture = np.where(is_cliff, floor * (1 - lip) + abyss * lip, floor * (1 - stone) + outside * stone)
-    picture = picture + _torch_light(place, x, y)
-    picture *= np.clip(1.15 - (r / (place.radius_m + MARGIN_M)) ** 6, 0.0, 1.0)[..., None]
-    painted: Image = np.asarray(cv2.cvtColor(np.clip(picture, 0, 255).astype(np.uint8), cv2.COLOR_RGB2RGBA), np.uint8)
-    painted.setflags(write=False)
-    return painted
+    is_cliff = off_cliff * place.radius_m < 0.25 * fine
+    edge = np.where(is_cliff, _step(beyond - 0.35 * (fine + 0.6 * rough)), _step(beyond - WALL_GAP_M))
+    is_seen = _fade(place, r) > 0.0
+    picture = np.zeros((*r.shape, 3), np.float32)
+    seen = is_seen & (edge < 1)
+    floor = _floor(place, r[seen], angle[seen], rough[seen], fine[seen])
+    picture[seen] = floor * (1 - edge[seen])[:, None]
+    for part, paint in ((is_cliff, _abyss), (~is_cliff, _outside)):
+        seen = is_seen & part & (edge > 0)
+        picture[seen] += paint(beyond[seen], angle[seen], rough[seen], fine[seen]) * edge[seen][:, None]
+    return picture
+
+
+def _fade(place: Place, r: _Field) -> _Field:
+    """Return the brightness at a distance from the floor's centre; the corners of the texture are black."""
+    return np.clip(1.15 - (r / (place.radius_m + MARGIN_M)) ** 6, 0.0, 1.0)
 
 
 def _step(field: _Field) -> _Field:
@@ -85,10 +112,10 @@ def _step(field: _Field) -> _Field:
 def _noise(n: int, cells: int, seed: int) -> _Field:
     """Return smooth, reproducible noise (n, n), about -1 to 1, with about ``cells`` grains across."""
     rng = np.random.default_rng(seed)
-    total = np.zeros((n, n))
+    total = np.zeros((n, n), np.float32)
     for octave in range(3):
         grains = rng.standard_normal((cells << octave, cells << octave)).astype(np.float32)
-        total += cv2.resize(grains, (n, n), interpolation=cv2.INTER_CUBIC) * (0.5**octave)
+        total += cv2.resize(grains, (n, n), interpolation=cv2.INTER_CUBIC) * np.float32(0.5**octave)
     return np.clip(total / 1.6, -1.5, 1.5)
 
 
@@ -172,9 +199,11 @@ def torches(place: Place) -> list[tuple[float, float]]:
     return [(radius * math.cos(a), radius * math.sin(a)) for a in angles]
 
 
-def _torch_light(place: Place, x: _Field, y: _Field) -> _Field:
-    light = np.zeros_like(x)
-    for tx, ty in torches(place):
-        squared = (x - tx) ** 2 + (y - ty) ** 2
-        light += 46 * np.exp(-squared / 14.0) + 190 * np.exp(-squared / 0.06)
-    return np.asarray(light[..., None] * _colour(1.0, 0.62, 0.28))
+def _torch_light(place: Place, axis: _Field) -> _Field:
+    """Return the strength of the light of all torches, (n, n), for the columns ``axis`` and the rows ``-axis`` in m."""
+    light = np.zeros((len(axis), len(axis)), np.float32)
+    x, y = np.array(torches(place), np.float32).T[:, :, None] - np.stack((axis, -axis))[:, None]
+    # The light of a torch is a Gaussian, which is the product of one for x and one for y.
+    for strength, width in ((46, 14.0), (190, 0.06)):
+        light += strength * np.exp(-(y**2) / width).T @ np.exp(-(x**2) / width)
+    return light
