@@ -16,7 +16,7 @@ FLAGS = [
 
 @pytest.fixture(scope="session")
 def contexts():
-    """Returns a browser context of Debian's Chromium for a size and a theme.
+    """Returns a browser context of Debian's Chromium for a width.
 
     Pages of all tests share them, because a new context compiles a megabyte of scripts again. The cookie of a dashboard
     has the name of its port.
@@ -26,16 +26,16 @@ def contexts():
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium-headless-shell", args=FLAGS)
 
-        def context(width, theme):
-            if (width, theme) not in made:
-                made[width, theme] = browser.new_context(
+        def context(width):
+            if width not in made:
+                made[width] = browser.new_context(
                     viewport={"width": width, "height": 800},
-                    color_scheme=theme,
+                    color_scheme="light",
                     timezone_id="Asia/Tokyo",
                     reduced_motion="reduce",
                     ignore_https_errors=True,  # the certificates of tests have an authority of their own
                 )
-            return made[width, theme]
+            return made[width]
 
         yield context
         browser.close()
@@ -49,12 +49,12 @@ def open_page(contexts):
     """
     pages, errors = [], []
 
-    def open_page(url, *, width=1280, theme="light", may_disconnect=False):
+    def open_page(url, *, width=1280, may_disconnect=False):
         def note(text):
             if not (may_disconnect and any(each in text for each in DISCONNECTED)):
                 errors.append(text)
 
-        page = contexts(width, theme).new_page()
+        page = contexts(width).new_page()
         pages.append(page)
         page.set_default_timeout(60_000)
         page.on("pageerror", lambda error: errors.append(str(error)))
