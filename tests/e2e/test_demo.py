@@ -31,7 +31,7 @@ def write_boss(path, hp, damage):
     return path
 
 
-def flags(folder, boss, seed=4, total_steps=60_000):
+def flags(folder, boss, seed=4, total_steps=20_000):
     settings = [f"run.total_steps={total_steps}", "env.n_envs=32", f'env.options.boss="{boss}"', f"run.seed={seed}"]
     return ["--run-dir", str(folder), *(word for setting in settings for word in ("--set", setting))]
 
@@ -45,8 +45,8 @@ def hard_boss(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def easy_boss(tmp_path_factory):
-    """Return the path of a judge that falls to three blows and does not hurt."""
-    return write_boss(tmp_path_factory.mktemp("boss") / "easy.toml", 100, 0.0)
+    """Return the path of a judge that falls to a blow in each phase and does not hurt."""
+    return write_boss(tmp_path_factory.mktemp("boss") / "easy.toml", 4, 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_demo_leaves_everything_behind_and_says_how_it_went(finished, easy_boss)
     assert 0 <= report["ci_low"] <= report["win_rate"] <= report["ci_high"] <= 1
     assert report["win_rate"] > 0.9
     assert (report["fights"], report["boss"], report["phase"], report["seed"]) == (300, str(easy_boss), "full", 4)
-    assert report["env_steps"] >= 60_000
+    assert report["env_steps"] >= 20_000
     assert f"{100 * report['win_rate']:.1f} %" in last_line
     assert f"{report['env_steps']} env steps" in last_line
     assert Policy.load(folder / "policy.safetensors").header.env_steps == report["env_steps"]

@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 import pytest
 
+from benchmarks.fault_injection import FAULTS
 from soulslab.arena.boss_file import BOSS_DIR
 from soulslab.arena.vocabulary import LIGHT_ATTACK, NOTHING
 from soulslab.envs.arena import ArenaEnv
@@ -139,6 +140,21 @@ def test_a_second_environment_on_the_same_process_is_refused():
         assert first.step(NOTHING)[4]["clock"] == "lockstep"
     finally:
         first.close()
+
+
+def test_demo_episodes_recover_and_begin_at_the_first_tick(judge):
+    env = ArenaLiveEnv(session=judge, episodes="demo", on_failure="truncate")
+    first, _ = env.reset(seed=5)
+    FAULTS["fight loaded anew"](env)
+    infos = (env.step(NOTHING)[4] for _ in range(20))
+    assert next(info["failure"]["error"] for info in infos if "failure" in info) in (
+        "PointerError",
+        "EntityNotFoundError",
+    )
+    again, info = env.reset(seed=5)
+    assert env.game.read("fight.tick", "fight.seed") == {"fight.tick": 0, "fight.seed": 5}
+    np.testing.assert_array_equal(first, again)
+    assert info["n_restarts"] == 0
 
 
 def test_the_simulator_shows_its_fight_in_a_window(tmp_path):

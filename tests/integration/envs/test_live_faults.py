@@ -119,17 +119,6 @@ def test_a_game_that_fails_in_a_reset(env, monkeypatch, sent):
     wait_for(lambda: not living([pid]))
 
 
-def test_demo_episodes_recover_and_begin_at_the_first_tick():
-    with ArenaLiveEnv(episodes="demo", **OPTIONS) as env:
-        first, _ = env.reset(seed=5)
-        FAULTS["fight loaded anew"](env)
-        assert step_until_failure(env) in ERRORS["fight loaded anew"]
-        again, info = env.reset(seed=5)
-        assert env.game.read("fight.tick", "fight.seed") == {"fight.tick": 0, "fight.seed": 5}
-        np.testing.assert_array_equal(first, again)
-        assert info["n_restarts"] == 0
-
-
 def test_one_of_two_games_is_replaced_and_the_other_continues():
     before = held()
     env = ArenaLiveVectorEnv(2, AutoresetMode.SAME_STEP, episodes="in_place", **OPTIONS)

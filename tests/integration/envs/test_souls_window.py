@@ -1,5 +1,6 @@
 """Environments of real games, tested with a stand-in window."""
 
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
@@ -35,29 +36,6 @@ def window():
         yield session
 
 
-@pytest.mark.parametrize("env_id", ["soulslab/DarkSouls3Iudex-v0", "soulslab/EldenRingMargit-v0"])
-def test_fights_in_place(env_id):
-    env = gymnasium.make(env_id, stand_in=True, launch_seed=0, max_episode_steps=None, observation="dict")
-    live, rng = env.unwrapped, np.random.default_rng(3)
-    for _ in range(3):
-        seen, info = env.reset(seed=5)
-        assert env.observation_space.contains(seen)
-        assert (info["clock"], info["game_time_s"]) == ("lockstep", 0.0)
-        assert seen["player_hp"] == seen["player_max_hp"]
-        assert seen["boss_hp"] == seen["boss_max_hp"]
-        start = seen["player_pose"]
-        for n in range(1, 61):
-            seen, _, is_over, _, info = env.step(int(rng.choice(np.flatnonzero(info["action_mask"]))))
-            assert env.observation_space.contains(seen)
-            assert info["game_time_s"] == pytest.approx(n / 10)
-            if is_over:
-                break
-        assert np.abs(seen["player_pose"] - start).max() > 0.1
-    assert live.episode.log.n_resets == 3
-    assert live.episode.log.n_game_restarts == 0
-    env.close()
-
-
 def start(env_id):
     """Open a new window with a pad; return its environment after a reset, and the first observation."""
     options = {"launch_seed": 0, "max_episode_steps": None, "observation": "dict"}
@@ -83,10 +61,15 @@ def start_of(seen):
     return (*seen["boss_pose"].tolist(), *seen["boss_animation_duration"].tolist())
 
 
-def plays_with_equal_starts(env_id, n_steps):
-    """Play by pad and by keyboard; on a busy machine a new window is ready one tick later in some starts."""
+@contextmanager
+def equal_starts(env_id):
+    """Yield environments that play by pad and by keyboard.
+
+    On a busy machine a new window is ready one tick later in some starts.
+    """
     by_pad, by_keyboard = {}, {}
-    try:
+
+    def find_equal():
         for _ in range(10):
             env, seen = start(env_id)
             by_pad.setdefault(start_of(seen), []).append(env)
@@ -95,23 +78,50 @@ def plays_with_equal_starts(env_id, n_steps):
                 env, seen = start(env_id)
             by_keyboard.setdefault(start_of(seen), []).append(env)
             for equal in by_pad.keys() & by_keyboard.keys():
-                with pytest.MonkeyPatch.context() as patch:
-                    patch.setattr(XTestSender, "send", lambda _, changes: pytest.fail(f"the keyboard sent {changes}"))
-                    seen = play(by_pad[equal][0], n_steps)
-                return seen, play(by_keyboard[equal][0], n_steps)
+                return by_pad[equal][0], by_keyboard[equal][0]
         return pytest.fail(f"no equal starts: {sorted(by_pad)}, {sorted(by_keyboard)}")
+
+    try:
+        yield find_equal()
     finally:
         for env in (*chain(*by_pad.values()), *chain(*by_keyboard.values())):
             env.close()
 
 
 @pytest.mark.parametrize("env_id", ["soulslab/DarkSouls3Iudex-v0", "soulslab/EldenRingMargit-v0"])
-def test_every_action_by_pad_is_that_by_keyboard(env_id):
-    pad, keyboard = plays_with_equal_starts(env_id, 150)
+def test_every_action_by_pad_is_that_by_keyboard_and_fights_begin_in_place(env_id):
+    with equal_starts(env_id) as (pad_env, keyboard_env):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(XTestSender, "send", lambda _, changes: pytest.fail(f"the keyboard sent {changes}"))
+            pad = play(pad_env, 150)
+        keyboard = play(keyboard_env, 150)
+        check_fights_in_place(keyboard_env)
     assert len(pad) == len(keyboard)
     for by_pad, by_key in zip(pad, keyboard, strict=True):
         for name, value in by_key.items():
             np.testing.assert_allclose(by_pad[name], value, atol=1e-5, err_msg=name)
+
+
+def check_fights_in_place(env):
+    """Check three fights that begin without a restart of the game."""
+    log, rng = env.unwrapped.episode.log, np.random.default_rng(3)
+    n_resets = log.n_resets
+    for _ in range(3):
+        seen, info = env.reset(seed=5)
+        assert env.observation_space.contains(seen)
+        assert (info["clock"], info["game_time_s"]) == ("lockstep", 0.0)
+        assert seen["player_hp"] == seen["player_max_hp"]
+        assert seen["boss_hp"] == seen["boss_max_hp"]
+        begin = seen["player_pose"]
+        for n in range(1, 61):
+            seen, _, is_over, _, info = env.step(int(rng.choice(np.flatnonzero(info["action_mask"]))))
+            assert env.observation_space.contains(seen)
+            assert info["game_time_s"] == pytest.approx(n / 10)
+            if is_over:
+                break
+        assert np.abs(seen["player_pose"] - begin).max() > 0.1
+    assert log.n_resets == n_resets + 3
+    assert log.n_game_restarts == 0
 
 
 def test_the_lock_on_and_a_stick_by_pad():
