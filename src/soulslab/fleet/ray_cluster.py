@@ -16,7 +16,6 @@ from msgspec import Meta
 from soulslab.errors import ConfigError, FleetError, SoulslabError, optional_imports
 from soulslab.fleet.access import write_private
 from soulslab.fleet.fleet_folder import JOIN_NAME, FleetFolder, FleetSettings
-from soulslab.fleet.learning import learn
 from soulslab.fleet.operating import give_order, read_status
 from soulslab.fleet.playing import PlaySettings, play
 from soulslab.learn.checkpoint import CheckpointStore
@@ -105,6 +104,9 @@ class _Learner:
 
     def learn(self, data: bytes) -> TrainResult:
         """Train until the run is complete; the settings of the cluster are JSON."""
+        # Imported here, because the other processes of a cluster do not need torch, which takes more than a second.
+        from soulslab.fleet.learning import learn  # noqa: PLC0415
+
         cluster = msgspec.json.decode(data, type=ClusterSettings)
         run_dir = Path(cluster.run_dir)
         is_resumed, settings = _run_settings(cluster)
