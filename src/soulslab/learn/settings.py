@@ -135,7 +135,8 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             win rate is saved as ``policy_best.safetensors``.
         evaluate_fights: Number of fights of each evaluation, played greedily.
         evaluate_envs: Number of environments for evaluations; each may be a separate game.
-        start_from: Policy file, or folder of a run, with the initial weights; "" for random weights.
+        start_from: Policy file, folder of a run, or name of a shipped policy with the initial weights; "" for random
+            weights.
         actor_alone_s: Time that a remote actor continues without a learner before it ends (s).
     """
 
