@@ -329,6 +329,9 @@ def fit_training(
     ] = None,
     known: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="", help="1x, 2x, 3x, fit.")] = None,
     used: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="", help="file, drawn.")] = None,
+    player: Annotated[
+        Literal["probe", "reference"] | None, Parameter(help="Player of the recordings of a fit.")
+    ] = None,
     trainings: Annotated[int | None, Parameter(help="Trainings per boss, each with its own seed.")] = None,
     refine_fights: Annotated[int | None, Parameter(help="Fights of a round of refinement; none by default.")] = None,
     decisions: Annotated[int | None, Parameter(help="Decisions of each training, instead of the config's.")] = None,
@@ -348,7 +351,7 @@ def fit_training(
     settings = settings.quick() if quick else settings
     settings = _with(settings, bosses=tuple(bosses) if bosses else None, sources=tuple(known) if known else None)
     settings = _with(settings, uses=tuple(used) if used else None, n_refine_fights=refine_fights)
-    settings = _with(settings, decisions=decisions, n_trainings=trainings)
+    settings = _with(settings, decisions=decisions, n_trainings=trainings, player=player)
     settings = _with(settings, limit_s=limit_s, n_fights=fights, purpose="development" if development else None)
     _report(json, lambda: measure_fit_training(settings))
 

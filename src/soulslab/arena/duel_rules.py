@@ -164,13 +164,14 @@ def replay_ticks(before: Table, fight: Record, action: int, n_ticks: int) -> Ite
     duel = before[0]
     if not is_open(duel, fight, action):
         action = NOTHING
+    is_late = duel.latency > 0  # reading a field of a record takes longer than a tick of the rules
     for k in range(n_ticks):
         held = action if k < TICKS_PER_DECISION else NOTHING
         tick = k % TICKS_PER_DECISION
         keys, is_press = held, tick == 0
-        if duel.latency > 0:
+        if is_late:
             keys, is_press = late_keys(duel, fight, held, tick)
         duel_tick(duel, fight, keys, is_press)
-        if duel.latency > 0 and tick == TICKS_PER_DECISION - 1:
+        if is_late and tick == TICKS_PER_DECISION - 1:
             duel.second_last_action, duel.last_action = duel.last_action, held
         yield duel

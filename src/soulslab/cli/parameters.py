@@ -53,12 +53,10 @@ def find_run(path: Path) -> Path:
 
     Raises `ConfigError` if there is none, before other work.
     """
-    from soulslab.learn.policies import shipped_policies, shipped_policy
+    from soulslab.learn.policies import find_shipped, shipped_policies
 
+    path = find_shipped(path)
     if not path.exists():
-        shipped = shipped_policy(path.name) if path.parent == Path() else None
-        if shipped is not None:
-            return shipped
         known = ", ".join(shipped_policies())
         raise ConfigError(
             f"does not exist; name the folder of a run, a policy file, or a policy of soulslab ({known})", source=path

@@ -146,6 +146,17 @@ def find_feature(name: str, names: Sequence[str], env_id: str, path: str) -> int
     return names.index(name)
 
 
+def find_features(name: str, names: Sequence[str], env_id: str, path: str) -> list[int]:
+    """Return the indices of the features of a name, which may end with ``*``; raises ConfigError if there is none."""
+    if not name.endswith("*"):
+        return [find_feature(name, names, env_id, path)]
+    require_feature_names(name, names, env_id, path)
+    found = [i for i, each in enumerate(names) if each.startswith(name[:-1])]
+    if not found:
+        raise ConfigError(f"{env_id} has no feature that begins with {name[:-1]!r}", path=path)
+    return found
+
+
 def require_feature_names(name: str, names: Sequence[str], env_id: str, path: str) -> None:
     """Raise ConfigError if the setting ``path`` names a feature, but the environment does not define names."""
     if not names:

@@ -18,6 +18,7 @@ from soulslab.learn import policy as actor_critic
 from soulslab.learn.archive import check_shapes, read_archive, read_archive_header, take_part
 from soulslab.learn.environment import Sizes, feature_names, find_feature, make_vector, without_functions
 from soulslab.learn.phases import Member, PhasePolicy, Switch
+from soulslab.learn.policies import find_shipped
 from soulslab.learn.policy import Policy, PolicyHeader
 from soulslab.learn.policy_header import Header, Player
 from soulslab.learn.rainbow import q_policy as action_values
@@ -57,11 +58,14 @@ _LOADERS: Final[dict[str, Callable[[Path], Player]]] = {
 def load_player(path: Path) -> Player:
     """Read a policy from its file, the newest one from the folder of a run, or an older one from a checkpoint.
 
+    The name of a shipped policy, such as ``judge``, is its file if there is no file or folder of that name.
+
     Raises:
         CheckpointError: The file does not exist, or the run has not saved a policy yet.
         CorruptCheckpointError: The file is truncated or altered.
         IncompatibleCheckpointError: The file is not a policy, or has an unknown version.
     """
+    path = find_shipped(path)
     file = path / POLICY_NAME if path.is_dir() else path
     if path.is_dir() and not file.exists():
         has_begun = (path / CHECKPOINTS_NAME).exists()

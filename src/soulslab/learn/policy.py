@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from soulslab.errors import EnvironmentUsageError
 from soulslab.learn.archive import Tensors
-from soulslab.learn.environment import find_feature
+from soulslab.learn.environment import find_features
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.network_policy import Choice, NetworkPolicy, RunningMoments
 from soulslab.learn.policy_header import ActionScores, Header, parse_header
@@ -278,8 +278,11 @@ class PolicyHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     def find_hidden_features(self) -> list[int]:
         """Return the indices of the features that the policy ignores; raises ConfigError for an unknown one."""
-        names = self.network.hidden_features
-        return [find_feature(name, self.feature_names, self.env_id, "network.hidden_features") for name in names]
+        found = [
+            find_features(name, self.feature_names, self.env_id, "network.hidden_features")
+            for name in self.network.hidden_features
+        ]
+        return sorted(set().union(*found))
 
 
 class Policy(NetworkPolicy[PolicyHeader]):

@@ -74,6 +74,10 @@ class PPOSettings(LearnerSettings, frozen=True, forbid_unknown_fields=True, kw_o
         value_coef: Weight of the value loss.
         max_grad_norm: Global norm to which the gradient is clipped.
         target_kl: An update stops early when the KL divergence from the old policy exceeds this (nats); 0 disables it.
+        teacher: PPO policy that the new policy also imitates: a file, the folder of a run, or the name of a shipped
+            policy; "" for none. It may use features that ``network.hidden_features`` hides from the new policy.
+        teacher_weight: Weight of the imitation in the loss at the start.
+        teacher_weight_end: Weight of the imitation at ``run.total_steps``; linear between them.
     """
 
     adjustable: ClassVar[tuple[str, ...]] = ("lr", "lr_end", "entropy", "entropy_end", "clip", "target_kl")
@@ -91,6 +95,9 @@ class PPOSettings(LearnerSettings, frozen=True, forbid_unknown_fields=True, kw_o
     value_coef: Coefficient = 0.5
     max_grad_norm: Annotated[float, Meta(gt=0.0)] = 0.5
     target_kl: Coefficient = 0.0
+    teacher: str = ""
+    teacher_weight: Coefficient = 1.0
+    teacher_weight_end: Coefficient = 0.0
 
 
 class NetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -104,7 +111,8 @@ class NetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         shared: Whether actor and critic share the hidden layers (nearly twice as fast) or have separate ones.
         memory: Number of units of a gated recurrent unit before the hidden layers, with which the policy remembers
             earlier observations of the episode; 0 for none.
-        hidden_features: Names of features that the policy ignores, such as those that another game does not show.
+        hidden_features: Names of features that the policy ignores, such as those that another game does not show; a
+            name that ends with ``*`` means all features that begin so.
     """
 
     convolutions: Annotated[tuple[tuple[Positive, Positive, Positive], ...], Meta(min_length=1, max_length=8)] = (
@@ -135,7 +143,8 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             win rate is saved as ``policy_best.safetensors``.
         evaluate_fights: Number of fights of each evaluation, played greedily.
         evaluate_envs: Number of environments for evaluations; each may be a separate game.
-        start_from: Policy file, or folder of a run, with the initial weights; "" for random weights.
+        start_from: Policy file, folder of a run, or name of a shipped policy with the initial weights; "" for random
+            weights.
         actor_alone_s: Time that a remote actor continues without a learner before it ends (s).
     """
 

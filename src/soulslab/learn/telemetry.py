@@ -71,6 +71,7 @@ class UpdateStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
         lr: Learning rate.
         entropy_coef: Weight of the entropy bonus.
         updates_per_second: Updates per second of training time since the last message; None in older files.
+        teacher_loss: Cross-entropy of the policy with the probabilities of its teacher (nats); None without a teacher.
     """
 
     env_steps: int
@@ -84,6 +85,7 @@ class UpdateStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     lr: float
     entropy_coef: float
     updates_per_second: float | None = None
+    teacher_loss: float | None = None
 
 
 class CheckpointSaved(msgspec.Struct, frozen=True, tag=True, kw_only=True):

@@ -58,6 +58,7 @@ def test_page_has_the_numbers_of_the_cards():
 def test_names_are_found_after_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert find_run(Path("judge")) == POLICY_DIR / "judge.safetensors"
+    assert load_player(Path("judge")).header.env_options["boss"] == "judge"
     (tmp_path / "judge").touch()
     assert find_run(Path("judge")) == Path("judge")
     with pytest.raises(ConfigError, match=r"a policy of soulslab \(.*frost_beast"):

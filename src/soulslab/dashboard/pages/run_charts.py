@@ -41,7 +41,7 @@ CHARTS: Final = (
     ChartSpec("Wins by start pose", "%", prefix="fight/wins/", scale=100.0, label="pose "),
     ChartSpec("Return by term", "per fight", prefix="fight/reward/"),
     ChartSpec("Action values", "return", ("update/q_mean", "update/q_max")),
-    ChartSpec("Loss", "", ("update/loss", "update/policy_loss", "update/value_loss")),
+    ChartSpec("Loss", "", ("update/loss", "update/policy_loss", "update/value_loss", "update/teacher_loss")),
     ChartSpec("Temporal-difference error", "return", ("update/td_error",)),
     ChartSpec("Entropy", "nats", ("update/entropy",)),
     ChartSpec("Random actions", "% of decisions", ("update/epsilon",), scale=100.0),

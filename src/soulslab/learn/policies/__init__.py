@@ -59,3 +59,9 @@ def shipped_policies() -> dict[str, PolicyCard]:
 def shipped_policy(name: str) -> Path | None:
     """Return the file of a policy by its name, such as ``judge``; None for an unknown name."""
     return POLICY_DIR / f"{name}.safetensors" if name in shipped_policies() else None
+
+
+def find_shipped(path: Path) -> Path:
+    """Return the file of a shipped policy if the path is only its name and does not exist; otherwise the path."""
+    shipped = None if path.exists() or path.parent != Path() else shipped_policy(path.name)
+    return path if shipped is None else shipped

@@ -9,6 +9,9 @@ Schulman et al. 2017, "Proximal policy optimization algorithms". One iteration:
    the data were collected with the old policy. The critic is trained on the returns. An entropy bonus maintains
    exploration.
 
+A teacher adds its cross-entropy to the loss, in the states of the new policy (Schmitt et al. 2018, "Kickstarting deep
+reinforcement learning", equation 2). It may know features that are hidden from the new policy.
+
 The action masks of the environment apply to acting and learning: a forbidden action has probability 0 in the ratio, in
 the entropy and in the gradient.
 """
@@ -19,6 +22,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -28,7 +32,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from soulslab.errors import DivergedError
+from soulslab.errors import ConfigError, DivergedError
 from soulslab.learn.adam import Adam
 from soulslab.learn.algorithm import Algorithm, AlgorithmState
 from soulslab.learn.archive import Tensors, join_parts, take_part
@@ -36,6 +40,7 @@ from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.environment import TRAINING, environment_seed, make_vector, sizes, stateful
 from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.network_policy import header_fields
+from soulslab.learn.players import load_player
 from soulslab.learn.policy import Policy, PolicyHeader, masked_log_probs
 from soulslab.learn.ppo.episode_tracker import EpisodeTracker
 from soulslab.learn.ppo.rollout import Collector, Minibatch, Rollout, RolloutSource, generalised_advantages
@@ -62,6 +67,8 @@ class PPO:
         self._rollout = Rollout(
             settings.n_steps, n_envs, header.n_features, header.n_actions, header.stacked_pixels, header.n_memory
         )
+        if settings.teacher:
+            self._rollout.expect_teacher()
         # A recurrent policy learns from whole sequences of steps, so its minibatches are parts of the environments.
         self._order = torch.empty(n_envs if header.n_memory else self._rollout.n_transitions, dtype=torch.int64)
         self._parameters = list(policy.network.parameters())
@@ -83,7 +90,8 @@ class PPO:
         settings = self._settings
         lr = settings.lr + (settings.lr_end - settings.lr) * progress
         entropy_coef = settings.entropy + (settings.entropy_end - settings.entropy) * progress
-        means = self._optimise(lr, entropy_coef)
+        teacher_weight = settings.teacher_weight + (settings.teacher_weight_end - settings.teacher_weight) * progress
+        means = self._optimise(lr, entropy_coef, teacher_weight)
         if not math.isfinite(means["grad_norm"]):
             raise DivergedError(env_steps, means["grad_norm"])
         stats = UpdateStats(
@@ -121,13 +129,13 @@ class PPO:
         rollout.advantages.copy_(torch.from_numpy(rollout.weights * normalised))
         return 1.0 - float(corrections.var() / max(returns.var(), _MIN_STD))
 
-    def _optimise(self, lr: float, entropy_coef: float) -> dict[str, float]:
+    def _optimise(self, lr: float, entropy_coef: float, teacher_weight: float) -> dict[str, float]:
         """Pass over the rollout ``n_epochs`` times; return the means of the measurements by name."""
         measurements: list[dict[str, Tensor]] = []
         for _ in range(self._settings.n_epochs):
             epoch: list[dict[str, Tensor]] = []
             for batch in self._minibatches():
-                loss, measured = self._loss(batch, entropy_coef)
+                loss, measured = self._loss(batch, entropy_coef, teacher_weight)
                 self._policy.network.zero_grad()
                 torch.autograd.backward(loss)
                 measured["grad_norm"] = nn.utils.clip_grad_norm_(self._parameters, self._settings.max_grad_norm)
@@ -149,7 +157,7 @@ class PPO:
         for index in self._order.tensor_split(min(n_parts, len(self._order))):
             yield select(index, self._policy.device)
 
-    def _loss(self, batch: Minibatch, entropy_coef: float) -> tuple[Tensor, dict[str, Tensor]]:
+    def _loss(self, batch: Minibatch, entropy_coef: float, teacher_weight: float) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss of a minibatch, and measurements by name."""
         network = self._policy.network
         if batch.memory is not None and batch.is_first is not None:
@@ -174,6 +182,10 @@ class PPO:
                 "approx_kl": (ratio - 1.0 - log_ratio).mean(),
                 "clip_fraction": ((ratio - 1.0).abs() > clip).float().mean(),
             }
+        if batch.teacher is not None:
+            teacher_loss = -(batch.teacher * log_probs).sum(dim=-1).mean()
+            loss = loss + teacher_weight * teacher_loss
+            measured["teacher_loss"] = teacher_loss.detach()
         return loss, measured
 
     def adjust(self, settings: PPOSettings) -> None:
@@ -195,14 +207,21 @@ class PPOAlgorithm(Algorithm):
     """PPO as the training loop calls it."""
 
     def __init__(
-        self, settings: TrainSettings, env: VectorEnv[Any, Any, Any], policy: Policy, generator: torch.Generator
+        self,
+        settings: TrainSettings,
+        env: VectorEnv[Any, Any, Any],
+        policy: Policy,
+        generator: torch.Generator,
+        teacher: Policy | None = None,
     ) -> None:
         """Make the learner and the collector for an environment, which :meth:`close` closes."""
         self._settings = settings
         self._env = env
         self._policy = policy
         self._learner = PPO(settings.learner, policy, env.num_envs, generator)
-        self._collector = Collector(env, settings.learner.gamma, settings.env.frame_stack, settings.network.memory)
+        self._collector = Collector(
+            env, settings.learner.gamma, settings.env.frame_stack, settings.network.memory, teacher
+        )
         self._progress = 0.0
 
     @property
@@ -302,7 +321,29 @@ def open_ppo(
         header = PolicyHeader(**header_fields(settings, sizes(env)), network=settings.network)
         policy = Policy(header, generator, select_device(settings.run.device))
         initialise(policy, env)
-        return PPOAlgorithm(settings, env, policy, generator)
+        teacher = open_teacher(settings.learner.teacher, header, env) if settings.learner.teacher else None
+        return PPOAlgorithm(settings, env, policy, generator, teacher)
     except BaseException:
         env.close()
         raise
+
+
+def open_teacher(path: str, header: PolicyHeader, env: VectorEnv[Any, Any, Any]) -> Policy:
+    """Read the policy that a new policy imitates, from a file, the folder of a run, or the name of a shipped policy.
+
+    Raises:
+        CheckpointError: It cannot be read, or does not match the observations or actions of the environment.
+        ConfigError: It is not a PPO policy, or has a memory or other frames than the new policy.
+    """
+    teacher = load_player(Path(path))
+    if not isinstance(teacher, Policy) or teacher.header.n_memory:
+        raise ConfigError("must be a policy of PPO without network.memory", path="learner.teacher")
+    there = teacher.header
+    pixels = header.pixels if there.pixels is not None else None
+    if pixels is not None and there.frame_stack != header.frame_stack:
+        raise ConfigError(
+            f"sees {there.frame_stack} frames, but env.frame_stack is {header.frame_stack}", path="learner.teacher"
+        )
+    known = sizes(env)._replace(pixels=pixels)
+    there.check_env(header.env_id, known, path, alike=env.metadata.get("policies_of", ()))
+    return teacher

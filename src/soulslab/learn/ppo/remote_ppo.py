@@ -173,13 +173,15 @@ def open_remote_ppo(
     """Make the policy of a run and its actors; the environments are only made to read their spaces.
 
     ``initialise`` is called with the new policy and the environments; it may replace the random weights. Raises
-    EnvironmentUsageError if the environment does not support training, ConfigError if an actor would need a secret or
-    the policy is recurrent.
+    EnvironmentUsageError if the environment does not support training, ConfigError if an actor would need a secret, the
+    policy is recurrent, or the settings name a teacher.
     """
     settings = folder.settings
     refuse_secrets(folder.options)
     if settings.network.memory:
         raise ConfigError("must be 0 in a fleet, whose chunks hold no states of a policy", path="network.memory")
+    if settings.learner.teacher:
+        raise ConfigError("must be empty in a fleet, whose actors do not ask a teacher", path="learner.teacher")
     with closing(make_vector(settings.env.id, settings.env.n_envs, without_functions(folder.options))) as env:
         generator = torch.Generator().manual_seed(settings.run.seed)
         header = PolicyHeader(**header_fields(settings, sizes(env)), network=settings.network)

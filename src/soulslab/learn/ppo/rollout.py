@@ -26,7 +26,7 @@ from soulslab.learn.environment import (
     layout,
     sizes,
 )
-from soulslab.learn.inputs import Observer
+from soulslab.learn.inputs import Inputs, Observer
 from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.policy import Policy, masked_log_probs, sample
 from soulslab.learn.ppo.episode_tracker import EpisodeTracker
@@ -46,6 +46,7 @@ class Minibatch(NamedTuple):
     log_probs: Tensor
     advantages: Tensor
     returns: Tensor
+    teacher: Tensor | None = None
     memory: Tensor | None = None
     is_first: Tensor | None = None
 
@@ -54,7 +55,10 @@ _COLUMNS: Final = Minibatch._fields[:-2]
 
 
 class Rollout:
-    """T steps of N environments; the learner writes advantages and returns."""
+    """T steps of N environments; the learner writes advantages and returns.
+
+    :meth:`expect_teacher` adds the probability that a teacher gives to each action, ``teacher``, float32 (T, N, A).
+    """
 
     def __init__(
         self,
@@ -75,12 +79,17 @@ class Rollout:
         self.weights = np.ones(shape)  # importance weights of V-trace; 1 for actions of the current policy
         self.advantages = torch.zeros(shape)
         self.returns = torch.zeros(shape)
+        self.teacher: Tensor | None = None
         self.memory = torch.zeros(n_envs, n_memory)  # before the first step
         self.rewards = np.zeros(shape)
         self.discounts = np.zeros(shape)  # gamma ** n_decisions
         self.dones = np.zeros(shape, np.bool_)  # the episode ended with this step
         self.values = np.zeros((n_steps + 1, n_envs))  # in units of return; the last row follows the rollout
         self.bootstrap = np.zeros(shape)  # values of the final observations of truncated episodes, else 0
+
+    def expect_teacher(self) -> None:
+        """Allocate the probabilities of a teacher."""
+        self.teacher = torch.zeros(self.blocked.shape)
 
     def select(self, index: Tensor, device: torch.device) -> Minibatch:
         """Return the transitions at flat positions ``index``, int64 (B,), each in 0..T*N-1, on a device."""
@@ -141,8 +150,16 @@ class Collector:
         live: Feed that shows the first environment, if any.
     """
 
-    def __init__(self, env: VectorEnv[Any, Any, Any], gamma: float, frame_stack: int = 1, n_memory: int = 0) -> None:
+    def __init__(
+        self,
+        env: VectorEnv[Any, Any, Any],
+        gamma: float,
+        frame_stack: int = 1,
+        n_memory: int = 0,
+        teacher: Policy | None = None,
+    ) -> None:
         """Make a collector; :meth:`reset` or :meth:`load` must follow."""
+        self._teacher = teacher
         self._env = env
         self.live: LiveFeed | None = None
         self._gamma = gamma
@@ -207,6 +224,9 @@ class Collector:
         blocked = rollout.blocked[t].copy_(torch.from_numpy(self._blocked))
         logits, values = policy.estimate(obs, pixels, inputs)
         log_probs = masked_log_probs(logits, blocked)
+        if self._teacher is not None and rollout.teacher is not None:
+            known = inputs if self._teacher.header.pixels is not None else Inputs(inputs.features)
+            rollout.teacher[t] = torch.from_numpy(self._teacher.scores(known, ~self._blocked).numbers)
         actions = sample(log_probs, generator)
         rollout.actions[t] = actions
         rollout.log_probs[t] = log_probs.gather(-1, actions).squeeze(-1)

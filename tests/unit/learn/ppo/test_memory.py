@@ -172,3 +172,6 @@ def test_hidden_features_do_not_change_the_policy(tmp_path):
         assert (one.scores(Inputs(known)).numbers != before).any()
     with pytest.raises(ConfigError, match="no feature 'cue_9'"):
         make_policy(hidden_features=("cue_9",))
+    assert make_policy(hidden_features=("time", "cue_*")).header.find_hidden_features() == [0, 1, 2]
+    with pytest.raises(ConfigError, match="no feature that begins with 'clue_'"):
+        make_policy(hidden_features=("clue_*",))

@@ -128,10 +128,11 @@ class CodePlan:
         for one in self.wanted:
             one.matches.sort(key=lambda match: (order[match[0]], match[1]))
             for seeker in one.seekers:
-                block, position = one.matches[seeker.pick]
-                start = position - seeker.lead
-                block.low, block.high = min(block.low, start), max(block.high, start + seeker.length)
-                self.matches[seeker.place] = (block, start)
+                # The matches before the picked one count only if the whole pattern is in the code, with its wildcards.
+                for block, position in one.matches[: seeker.pick + 1]:
+                    start = position - seeker.lead
+                    block.low, block.high = min(block.low, start), max(block.high, start + seeker.length)
+                    self.matches[seeker.place] = (block, start)
         for block in self.blocks:
             block.space.claim(Claim(block.low, block.high - block.low, "code", "its code", block.owner))
 

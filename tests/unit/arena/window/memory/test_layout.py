@@ -12,7 +12,7 @@ from soulslab.errors import EntityNotFoundError, LayoutError
 from soulslab.siphon.attributes.address_resolution import resolve_addresses
 from soulslab.siphon.attributes.attribute_table import AttributeTable
 from soulslab.siphon.attributes.pattern_scan import scan
-from soulslab.siphon.profile import Attribute, Base, Entity
+from soulslab.siphon.profile import Attribute, Base, CodeOffset, Entity
 from soulslab.siphon.profile.facts import variants_of
 from soulslab.siphon.profile.pattern import Pattern
 from soulslab.siphon.profile.validation import find_mistakes
@@ -60,6 +60,17 @@ def test_each_pattern_matches_as_often_as_its_bases_pick():
     assert len(scan({"": Pattern.parse(strong)}, memory, code)[""]) == 3
     assert len(scan({"": Pattern.parse(weak)}, memory, code)[""]) == 4
     assert len({table.address_of(name) for name in bases}) == 3
+
+
+def test_a_match_that_is_passed_over_has_room_for_the_wildcards_of_the_pattern():
+    # The first match is also the base, whose pattern is shorter, and nothing else keeps the memory behind it.
+    bases = {"world": Base(pattern="C3 48 48 48", pick=0, adjust=0x40, source="test")}
+    pattern = "C3 48 48 48 ?? ?? ?? ??"
+    speed = CodeOffset(pattern=pattern, at=4, pick=1, range=(0x2000, 0x20C0), source="test")
+    profile = make({"a": number(("speed",))}, bases, code_offsets={"speed": speed})
+    _, memory, image, _ = attach(profile)
+    code = [(one.start, one.start + one.size) for one in image.sections if one.is_executable]
+    assert len(scan({"": Pattern.parse(pattern)}, memory, code)[""]) == 2
 
 
 def test_a_pattern_within_another_is_found_there():
