@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <windows.h>
+#include <mmsystem.h>
 #include <xinput.h>
 
 #define TICK_HZ 60

@@ -206,6 +206,8 @@ static void execute(void)
         handle_messages();
     } else if (strcmp(command, "front") == 0) {
         SetForegroundWindow(window);
+        /* The answer of the X server, so that its report of the focus is handled here, and not after another change. */
+        GetCursorPos(&pointer);
         handle_messages();
     } else if (strcmp(command, "paint") == 0) {
         paint(window, values[0]);

@@ -15,7 +15,6 @@ from soulslab.errors import (
     ClockError,
     ClockUnavailableError,
     ProcessExitedError,
-    ProcessNotFoundError,
     SessionStateError,
 )
 from soulslab.siphon.clock.lockstep import LockstepClock, attach_lockstep
@@ -418,64 +417,68 @@ def test_a_game_that_ends_is_reported(game_path):
             game.clock.advance(TICK_S)
 
 
-#: Starts a game, holds it, writes its process id, and waits.
+#: Starts a game for each behaviour without a controller, holds them, writes their process ids, and waits.
 CONTROLLER = """
-import sys, time
+import sys
 from soulslab.siphon.clock.lockstep import LockstepClock
 from soulslab.siphon.clock.lockstep_page import LockstepPage
 from soulslab.siphon.clock.windows_start import start_with_clock
-from soulslab.siphon.clock_selection import find_lockstep_fault
 
-page = LockstepPage.create(sys.argv[2])
-game = start_with_clock([sys.argv[1], "coarse"], page)
-LockstepClock(page, game.pid).pause()
-print(game.pid, flush=True)
+games = []
+for on_orphan in sys.argv[2:]:
+    page = LockstepPage.create(on_orphan)
+    game = start_with_clock([sys.argv[1], "coarse"], page)
+    clock = LockstepClock(page, game.pid)
+    clock.pause()
+    games.append((game, clock))
+print(*(game.pid for game, _ in games), flush=True)
 sys.stdin.read()
 """
 
 
-def start_orphan(game_path, on_orphan):
-    """Return the process id of a game that was held by a controller that was killed."""
-    command = [sys.executable, "-c", CONTROLLER, str(game_path), on_orphan]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as controller:
-        pid = int(controller.stdout.readline())
-        controller.kill()
-    return pid
+@pytest.fixture(scope="module")
+def orphans(game_path):
+    """Games whose controller was killed while it held them: process id and handle by their behaviour."""
+    behaviours = ("end", "run", "paused")
+    command = [sys.executable, "-c", CONTROLLER, str(game_path), *behaviours]
+    with ExitStack() as opened:
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as controller:
+            found = {}
+            for on_orphan, word in zip(behaviours, controller.stdout.readline().split(), strict=True):
+                handle = open_process(int(word), PROCESS_TERMINATE | PROCESS_QUERY_LIMITED_INFORMATION | SYNCHRONIZE)
+                opened.callback(end, handle)
+                found[on_orphan] = int(word), handle
+            controller.kill()
+        yield found
 
 
-@contextmanager
-def orphan(game_path, on_orphan):
-    """Start a game whose controller is killed while it holds the game; the context is its process id and handle."""
-    pid = start_orphan(game_path, on_orphan)
-    handle = open_process(pid, PROCESS_TERMINATE | PROCESS_QUERY_LIMITED_INFORMATION | SYNCHRONIZE)
-    try:
-        yield pid, handle
-    finally:
-        function("kernel32", "TerminateProcess", wintypes.BOOL, wintypes.HANDLE, wintypes.UINT)(handle, 1)
-        close_handle(handle)
+def end(process):
+    """End a process and close its handle."""
+    function("kernel32", "TerminateProcess", wintypes.BOOL, wintypes.HANDLE, wintypes.UINT)(process, 1)
+    close_handle(process)
 
 
-def test_a_game_ends_with_its_controller(game_path):
-    # It may have ended before it could be opened.
-    with suppress(ProcessExitedError, ProcessNotFoundError), orphan(game_path, "end") as (_, handle):
-        assert wait_for_end(handle, int(START_S * 1000))
+def test_a_game_ends_with_its_controller(orphans):
+    _, handle = orphans["end"]
+    assert wait_for_end(handle, int(START_S * 1000))
 
 
-def test_a_game_runs_on_after_its_controller(game_path):
-    with orphan(game_path, "run") as (pid, _):
-        player = Player(pid)
+def test_a_game_runs_on_after_its_controller(orphans):
+    pid, _ = orphans["run"]
+    with closing(Player(pid)) as player:
         await_change(player, player.ticks)
-        with closing(attach_lockstep(pid)) as clock:
-            assert clock.speed == 1.0
+    with closing(attach_lockstep(pid)) as clock:
+        assert clock.speed == 1.0
 
 
-def test_a_game_stays_paused_after_its_controller(game_path):
-    with orphan(game_path, "paused") as (pid, _):
-        player = Player(pid)
+def test_a_game_stays_paused_after_its_controller(orphans):
+    pid, _ = orphans["paused"]
+    with closing(Player(pid)) as player:
         before = player.ticks
         deadline = time.monotonic() + 0.5
         while time.monotonic() < deadline:
             assert player.ticks == before
+            time.sleep(0.01)
         with closing(attach_lockstep(pid)) as clock:
             assert clock.speed == 0.0
             clock.advance(4 * TICK_S)

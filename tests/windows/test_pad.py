@@ -19,20 +19,25 @@ from support.windows_profile import PROFILE, start_options
 TICK_S = 1 / 60
 PAD = msgspec.structs.replace(start_options("pad"), input_backend="pad")
 REALTIME = msgspec.structs.replace(PAD, clock="realtime")
-#: A controller that is ended while it holds the pad; it prints the process of the game.
+CLOCKS = ("lockstep", "realtime")
+#: A controller that is ended while it holds the pads of two games; it prints the processes of the games.
 CONTROLLER = """
 import os, sys
 import msgspec
 from soulslab.siphon.local import open_session
 from soulslab.siphon.pad import Pad
 from support.windows_profile import PROFILE, start_options
-options = msgspec.structs.replace(start_options("pad", clock=sys.argv[1]), input_backend="pad", on_orphan="run")
-game = open_session(PROFILE, options)
-game.input.set_pad(Pad(buttons=("A",), left_stick=(1.0, 0.0)))
-game.clock.run(1.0)
-while game.read("pad") != Pad(buttons=("A",), left_stick=(1.0, 0.0)).to_bytes():
-    pass
-print(game.info.pid, flush=True)
+pad = Pad(buttons=("A",), left_stick=(1.0, 0.0))
+games = []
+for clock in sys.argv[1:]:
+    options = msgspec.structs.replace(start_options("pad", clock=clock), input_backend="pad", on_orphan="run")
+    games.append(open_session(PROFILE, options))
+    games[-1].input.set_pad(pad)
+    games[-1].clock.run(1.0)
+for game in games:
+    while game.read("pad") != pad.to_bytes():
+        pass
+print(*(game.info.pid for game in games), flush=True)
 os._exit(0)
 """
 
@@ -124,12 +129,21 @@ def test_a_game_in_real_time_has_a_pad():
         wait_for(lambda: game.read("pad") == Pad(buttons=("A",)).to_bytes(), "the button")
 
 
-@pytest.mark.parametrize("clock", ["lockstep", "realtime"])
-def test_the_pad_is_at_rest_when_its_controller_dies(clock):
-    command = [sys.executable, "-c", CONTROLLER, clock]
+@pytest.fixture(scope="module")
+def orphans():
+    """The processes of games whose controller has died, by their clocks."""
+    command = [sys.executable, "-c", CONTROLLER, *CLOCKS]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
-    pid = int(done.stdout)
+    found = dict(zip(CLOCKS, map(int, done.stdout.split()), strict=True))
+    yield found
+    for pid in found.values():
+        os.kill(pid, signal.SIGTERM)
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_the_pad_is_at_rest_when_its_controller_dies(orphans, clock):
+    pid = orphans[clock]
     options = SessionOptions(pid=pid, launch="never", clock="realtime")
     with open_session(PROFILE, options) as game:
         wait_for(lambda: game.read("pad") == Pad().to_bytes(), "a pad at rest")
@@ -144,7 +158,6 @@ def test_the_pad_is_at_rest_when_its_controller_dies(clock):
             game.input.set_pad(Pad(buttons=("X",)))
         with pytest.raises(ReadOnlyError):
             game.step(Step(pad=Pad(buttons=("X",))))
-    os.kill(pid, signal.SIGTERM)
 
 
 def test_without_the_backend_the_game_has_the_pads_of_the_machine():

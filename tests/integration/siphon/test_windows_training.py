@@ -16,10 +16,10 @@ from soulslab.learn.telemetry import TrainProgress
 from support.fleet import FleetOnTrial, fleet_settings
 from support.long_form import IS_LONG
 from support.waiting import wait_for
-from support.windows_python import GAME_PACKAGES, LEARNER_PACKAGES, WindowsPython
+from support.windows_python import LEARNER_PACKAGES, WindowsPython
 
 #: Steps until the learner is killed, and after resuming; on an idle machine a million takes 15 s.
-N_STEPS = 1_000_000 if IS_LONG else 50_000
+N_STEPS = 1_000_000 if IS_LONG else 20_000
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def n_steps(checkpoint):
 
 
 def test_a_machine_with_windows_plays_for_a_learner_on_linux(python, request, tmp_path, caplog):
-    python.add(GAME_PACKAGES, request.config.cache.mkdir("windows_learner"))
+    python.add(LEARNER_PACKAGES, request.config.cache.mkdir("windows_learner"))
     caplog.set_level(logging.INFO, logger="soulslab.fleet")
     settings = fleet_settings(total_steps=100)
     trial = FleetOnTrial(tmp_path, replace(settings, env=EnvSettings(id="soulslab/Arena-v0", options={"phase": "1"})))

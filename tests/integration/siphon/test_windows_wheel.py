@@ -13,6 +13,7 @@ from support.windows_python import PYTHON, ROOT, WindowsPython
 DLLS = "soulslab/siphon/clock/windows"
 CHECK = """
 import sys
+sys.dont_write_bytecode = True  # each run has another folder
 from pathlib import Path
 import soulslab
 from soulslab import doctor
