@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 
 from soulslab.siphon.clock.lockstep import DEFAULT_STEP_S
 from soulslab.siphon.clock.lockstep_page import (
@@ -127,14 +127,14 @@ class HeldStart:
             pause_s *= 2
 
 
-def _times_of(pids: Iterable[int]) -> dict[str, str] | None:
+def _times_of(pids: Iterable[int]) -> dict[str, bytes] | None:
     """Return the processor time of all threads (schedstat in proc(5)); None if one of them does not sleep."""
-    times = {}
+    times: dict[str, bytes] = {}
     for pid in pids:
         if not _is_asleep(pid):
             return None
         try:
-            times.update({str(file): file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/schedstat")})
+            times |= _read_tasks(pid, "schedstat")
         except (FileNotFoundError, ProcessLookupError):
             return None
     return times
@@ -143,7 +143,21 @@ def _times_of(pids: Iterable[int]) -> dict[str, str] | None:
 def _is_asleep(pid: int) -> bool:
     """Return whether all threads of a process sleep (state S in proc(5)), or have ended."""
     try:
-        texts = [file.read_text(errors="replace") for file in Path(f"/proc/{pid}/task").glob("*/stat")]
+        texts = _read_tasks(pid, "stat").values()
     except (FileNotFoundError, ProcessLookupError):  # a thread has just ended
         return False
-    return all(text.rpartition(")")[2].split()[0] in "SZX" for text in texts)
+    return all(text.rpartition(b")")[2].split()[0] in b"SZX" for text in texts)
+
+
+def _read_tasks(pid: int, name: str) -> dict[str, bytes]:
+    """Return the content of a file of each thread, by its path; a start reads these files hundreds of times."""
+    folder = f"/proc/{pid}/task"
+    found = {}
+    for thread in os.listdir(folder):  # noqa: PTH208 (`Path` takes three times as long)
+        path = f"{folder}/{thread}/{name}"
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            found[path] = os.read(file, 4096)
+        finally:
+            os.close(file)
+    return found
