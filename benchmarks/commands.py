@@ -373,7 +373,13 @@ def doom(
 
 @app.command
 def pixels(
-    *, seed: Seed = None, limit_s: LimitS = None, fights: Fights = None, quick: Quick = False, json: Json = None
+    *,
+    config: Config = Path("pixels.toml"),
+    seed: Seed = None,
+    limit_s: LimitS = None,
+    fights: Fights = None,
+    quick: Quick = False,
+    json: Json = None,
 ) -> None:
     """Train PPO on frames of the window."""
     from benchmarks.pixels import PixelsBenchSettings, measure_pixels
@@ -381,7 +387,7 @@ def pixels(
     from soulslab.learn.configs import config_path
     from soulslab.learn.settings import TrainSettings
 
-    settings = PixelsBenchSettings(train=load_settings(TrainSettings, config_path("pixels.toml")))
+    settings = PixelsBenchSettings(train=load_settings(TrainSettings, config_path(config)))
     settings = settings.quick() if quick else settings
     _report(json, lambda: measure_pixels(_with(settings, seed=seed, limit_s=limit_s, n_fights=fights)))
 

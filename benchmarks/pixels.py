@@ -72,7 +72,7 @@ def measure_pixels(settings: PixelsBenchSettings) -> list[Result]:
     weight = env.options.get("reward", {}).get("boss_damage", 1.0)
     rows = [
         _row("keys at random", random, weight),
-        _row("PPO from pictures", trained, weight)
+        _row("PPO from pictures" + (", taught" if base.learner.teacher else ""), trained, weight)
         | {"decisions": result.env_steps, "training (s)": result.train_seconds},
     ]
     return [Result(title=f"The window's pictures alone, {env.n_envs} games at once (95 % intervals)", rows=rows)]

@@ -318,8 +318,8 @@ def test_time_runs_at_the_speed(running_game, request):
     loop = request.node.callspec.params["running_game"]
     for speed in (0.1, 0.5, 2.0, 10.0) if IS_LONG or loop == "spin" else (2.0,):
         running_game.clock.run(speed)
-        # On a busy machine a change may be seen late, which counts less in a longer time; a wrong speed is never measured
-        # to be right.
+        # On a busy machine a change may be seen late, which counts less in a longer time. A wrong speed is never
+        # measured to be right.
         measured = []
         while measured[-1:] != [pytest.approx(speed, rel=0.01)]:
             assert len(measured) < 10, f"at speed {speed}, measured {measured}"
