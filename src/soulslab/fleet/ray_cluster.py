@@ -104,7 +104,7 @@ class _Learner:
 
     def learn(self, data: bytes) -> TrainResult:
         """Train until the run is complete; the settings of the cluster are JSON."""
-        # Imported here, because the other processes of a cluster do not need torch, which takes more than a second.
+        # Imported here, because the driver and the actors that start games do not need torch, which takes a second.
         from soulslab.fleet.learning import learn  # noqa: PLC0415
 
         cluster = msgspec.json.decode(data, type=ClusterSettings)

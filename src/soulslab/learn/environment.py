@@ -153,7 +153,9 @@ def find_features(name: str, names: Sequence[str], env_id: str, path: str) -> li
     require_feature_names(name, names, env_id, path)
     found = [i for i, each in enumerate(names) if each.startswith(name[:-1])]
     if not found:
-        raise ConfigError(f"{env_id} has no feature that begins with {name[:-1]!r}", path=path)
+        raise ConfigError(
+            f"{env_id} has no feature that begins with {name[:-1]!r}{did_you_mean(name[:-1], names)}", path=path
+        )
     return found
 
 

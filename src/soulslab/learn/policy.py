@@ -278,11 +278,10 @@ class PolicyHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     def find_hidden_features(self) -> list[int]:
         """Return the indices of the features that the policy ignores; raises ConfigError for an unknown one."""
-        found = [
-            find_features(name, self.feature_names, self.env_id, "network.hidden_features")
-            for name in self.network.hidden_features
-        ]
-        return sorted(set().union(*found))
+        found: set[int] = set()
+        for name in dict.fromkeys(self.network.hidden_features):
+            found.update(find_features(name, self.feature_names, self.env_id, "network.hidden_features"))
+        return sorted(found)
 
 
 class Policy(NetworkPolicy[PolicyHeader]):

@@ -112,7 +112,7 @@ class NetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         memory: Number of units of a gated recurrent unit before the hidden layers, with which the policy remembers
             earlier observations of the episode; 0 for none.
         hidden_features: Names of features that the policy ignores, such as those that another game does not show; a
-            name that ends with ``*`` means all features that begin so.
+            name that ends with ``*`` means all features whose names begin with the part before it.
     """
 
     convolutions: Annotated[tuple[tuple[Positive, Positive, Positive], ...], Meta(min_length=1, max_length=8)] = (

@@ -1,5 +1,7 @@
 """The picture from above: equal states give equal pictures, and important events are visible."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import cv2
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from soulslab.arena.boss_file import boss_names, load_boss
 from soulslab.arena.duel_rules import replay_ticks
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.picture.canvas import Canvas, Pose, disc, points
+from soulslab.arena.picture.ground_texture import Place, texture
 from soulslab.arena.picture.looks import look_of
 from soulslab.arena.records import TICKS_PER_DECISION
 from soulslab.arena.simulator import FightOptions, Simulator
@@ -223,3 +226,12 @@ def test_pictures_survive_a_png():
     ok, png = cv2.imencode(".png", picture[..., ::-1])
     assert ok
     np.testing.assert_array_equal(cv2.imdecode(png, cv2.IMREAD_COLOR)[..., ::-1], picture)
+
+
+def test_threads_that_need_the_same_ground_paint_it_once():
+    place = Place(radius_m=3.0, cliff_rad=1.0, cliff_width_rad=0.5, tint=(1.0, 0.9, 0.8))
+    with ThreadPoolExecutor(4) as threads:
+        painted = list(threads.map(texture, [place] * 4))
+    assert all(one is painted[0] for one in painted)
+    assert not painted[0].flags.writeable
+    assert painted[0][..., :3].std() > 5

@@ -35,7 +35,7 @@ from torch import Tensor, nn
 from soulslab.errors import ConfigError, DivergedError
 from soulslab.learn.adam import Adam
 from soulslab.learn.algorithm import Algorithm, AlgorithmState
-from soulslab.learn.archive import Tensors, join_parts, take_part
+from soulslab.learn.archive import Tensors, join_parts, take_part, writing
 from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.environment import TRAINING, environment_seed, make_vector, sizes, stateful
 from soulslab.learn.live_feed import LiveFeed
@@ -49,6 +49,8 @@ from soulslab.learn.settings import PPOSettings, TrainSettings, adjust_settings
 from soulslab.learn.telemetry import Message, UpdateStats
 from soulslab.learn.torch_device import select_device
 
+TEACHER_NAME: Final = "teacher.safetensors"
+"""File of a run with a copy of its teacher."""
 _ADAM_EPSILON: Final = 1e-5
 _MIN_STD: Final = 1e-8
 
@@ -67,8 +69,6 @@ class PPO:
         self._rollout = Rollout(
             settings.n_steps, n_envs, header.n_features, header.n_actions, header.stacked_pixels, header.n_memory
         )
-        if settings.teacher:
-            self._rollout.expect_teacher()
         # A recurrent policy learns from whole sequences of steps, so its minibatches are parts of the environments.
         self._order = torch.empty(n_envs if header.n_memory else self._rollout.n_transitions, dtype=torch.int64)
         self._parameters = list(policy.network.parameters())
@@ -83,7 +83,8 @@ class PPO:
     def update(self, progress: float, env_steps: int) -> UpdateStats:
         """Update the policy with the last rollout and return statistics of the update.
 
-        ``progress`` is the share of the run that is complete, 0..1; it sets the learning rate and the entropy bonus.
+        ``progress`` is the share of the run that is complete, 0..1; it sets the learning rate, the entropy bonus and
+        the weight of the teacher.
         Raises DivergedError if a gradient is NaN or infinite, because the weights are not finite then either.
         """
         explained_variance = self._compute_targets()
@@ -312,7 +313,7 @@ def open_ppo(
     """Make the environments and the policy of a run.
 
     ``initialise`` is called with the new policy and the environments; it may replace the random weights. Raises
-    EnvironmentUsageError if the environment does not support training.
+    EnvironmentUsageError if the environment does not support training, and the errors of `open_teacher`.
     """
     settings = folder.settings
     env = make_vector(settings.env.id, settings.env.n_envs, folder.options)
@@ -321,28 +322,45 @@ def open_ppo(
         header = PolicyHeader(**header_fields(settings, sizes(env)), network=settings.network)
         policy = Policy(header, generator, select_device(settings.run.device))
         initialise(policy, env)
-        teacher = open_teacher(settings.learner.teacher, header, env) if settings.learner.teacher else None
+        teacher = _teacher_of(folder, header, env) if settings.learner.teacher else None
         return PPOAlgorithm(settings, env, policy, generator, teacher)
     except BaseException:
         env.close()
         raise
 
 
-def open_teacher(path: str, header: PolicyHeader, env: VectorEnv[Any, Any, Any]) -> Policy:
+def _teacher_of(folder: RunFolder[TrainSettings], header: PolicyHeader, env: VectorEnv[Any, Any, Any]) -> Policy:
+    """Read the teacher; a resumed run reads the copy in its folder, because the original may have changed or moved."""
+    copy = folder.path / TEACHER_NAME
+    if folder.checkpoint is not None:
+        return open_teacher(copy, header, env)
+    teacher = open_teacher(Path(folder.settings.learner.teacher), header, env)
+    with writing(folder.path):
+        folder.path.mkdir(parents=True, exist_ok=True)
+    teacher.save(copy)
+    return teacher
+
+
+def open_teacher(path: Path, header: PolicyHeader, env: VectorEnv[Any, Any, Any]) -> Policy:
     """Read the policy that a new policy imitates, from a file, the folder of a run, or the name of a shipped policy.
 
     Raises:
         CheckpointError: It cannot be read, or does not match the observations or actions of the environment.
         ConfigError: It is not a PPO policy, or has a memory or other frames than the new policy.
     """
-    teacher = load_player(Path(path))
+    teacher = load_player(path)
     if not isinstance(teacher, Policy) or teacher.header.n_memory:
-        raise ConfigError("must be a policy of PPO without network.memory", path="learner.teacher")
+        raise ConfigError(
+            f"{path} is not a policy of PPO, or has a memory; name a policy of PPO without network.memory",
+            path="learner.teacher",
+        )
     there = teacher.header
     pixels = header.pixels if there.pixels is not None else None
     if pixels is not None and there.frame_stack != header.frame_stack:
         raise ConfigError(
-            f"sees {there.frame_stack} frames, but env.frame_stack is {header.frame_stack}", path="learner.teacher"
+            f"{path} sees {there.frame_stack} frames, but env.frame_stack is {header.frame_stack}; set it to "
+            f"{there.frame_stack}, or name another policy",
+            path="learner.teacher",
         )
     known = sizes(env)._replace(pixels=pixels)
     there.check_env(header.env_id, known, path, alike=env.metadata.get("policies_of", ()))

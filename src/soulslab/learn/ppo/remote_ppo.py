@@ -181,7 +181,10 @@ def open_remote_ppo(
     if settings.network.memory:
         raise ConfigError("must be 0 in a fleet, whose chunks hold no states of a policy", path="network.memory")
     if settings.learner.teacher:
-        raise ConfigError("must be empty in a fleet, whose actors do not ask a teacher", path="learner.teacher")
+        raise ConfigError(
+            "must be empty in a fleet, whose actors record no probabilities of a teacher; train in one process",
+            path="learner.teacher",
+        )
     with closing(make_vector(settings.env.id, settings.env.n_envs, without_functions(folder.options))) as env:
         generator = torch.Generator().manual_seed(settings.run.seed)
         header = PolicyHeader(**header_fields(settings, sizes(env)), network=settings.network)

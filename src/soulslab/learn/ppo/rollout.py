@@ -57,7 +57,7 @@ _COLUMNS: Final = Minibatch._fields[:-2]
 class Rollout:
     """T steps of N environments; the learner writes advantages and returns.
 
-    :meth:`expect_teacher` adds the probability that a teacher gives to each action, ``teacher``, float32 (T, N, A).
+    With a teacher, ``teacher`` is its probability of each action, float32 (T, N, A); otherwise None.
     """
 
     def __init__(
@@ -86,10 +86,6 @@ class Rollout:
         self.dones = np.zeros(shape, np.bool_)  # the episode ended with this step
         self.values = np.zeros((n_steps + 1, n_envs))  # in units of return; the last row follows the rollout
         self.bootstrap = np.zeros(shape)  # values of the final observations of truncated episodes, else 0
-
-    def expect_teacher(self) -> None:
-        """Allocate the probabilities of a teacher."""
-        self.teacher = torch.zeros(self.blocked.shape)
 
     def select(self, index: Tensor, device: torch.device) -> Minibatch:
         """Return the transitions at flat positions ``index``, int64 (B,), each in 0..T*N-1, on a device."""
@@ -158,7 +154,10 @@ class Collector:
         n_memory: int = 0,
         teacher: Policy | None = None,
     ) -> None:
-        """Make a collector; :meth:`reset` or :meth:`load` must follow."""
+        """Make a collector; :meth:`reset` or :meth:`load` must follow.
+
+        ``teacher`` is asked for the probabilities of all actions in each state; it has no memory.
+        """
         self._teacher = teacher
         self._env = env
         self.live: LiveFeed | None = None
@@ -179,6 +178,8 @@ class Collector:
 
     def collect(self, policy: Policy, rollout: Rollout, generator: torch.Generator) -> None:
         """Take T steps and overwrite the rollout, except for advantages and returns; raises NonFiniteError."""
+        if self._teacher is not None and rollout.teacher is None:
+            rollout.teacher = torch.zeros(rollout.blocked.shape)
         mean, std = float(policy.value_moments.mean), float(policy.value_moments.std)
         with torch.inference_mode():
             for t in range(len(rollout.rewards)):

@@ -88,6 +88,7 @@ _METRICS: Final[dict[str, str]] = {
     "UpdateStats.approx_kl": "update_approx_kl_nats",
     "UpdateStats.clip_fraction": "update_clip_ratio",
     "UpdateStats.updates_per_second": "updates_per_second",
+    "UpdateStats.teacher_loss": "update_teacher_loss_nats",
     "LearningStats.n_updates": "updates_total",
     "LearningStats.updates_per_second": "updates_per_second",
     "LearningStats.n_replay": "replay_steps",

@@ -152,8 +152,12 @@ def _is_asleep(pid: int) -> bool:
 def _read_tasks(pid: int, name: str) -> dict[str, bytes]:
     """Return the content of a file of each thread, by its path; a start reads these files hundreds of times."""
     folder = f"/proc/{pid}/task"
+    try:
+        threads = os.listdir(folder)  # noqa: PTH208 (`Path` takes six times as long)
+    except (FileNotFoundError, ProcessLookupError):  # the process has ended, as in add_process of still.c
+        return {}
     found = {}
-    for thread in os.listdir(folder):  # noqa: PTH208 (`Path` takes three times as long)
+    for thread in threads:
         path = f"{folder}/{thread}/{name}"
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:

@@ -132,7 +132,7 @@ class CodePlan:
                 for block, position in one.matches[: seeker.pick + 1]:
                     start = position - seeker.lead
                     block.low, block.high = min(block.low, start), max(block.high, start + seeker.length)
-                    self.matches[seeker.place] = (block, start)
+                self.matches[seeker.place] = (block, start)
         for block in self.blocks:
             block.space.claim(Claim(block.low, block.high - block.low, "code", "its code", block.owner))
 
