@@ -10,7 +10,7 @@ Schulman et al. 2017, "Proximal policy optimization algorithms". One iteration:
    exploration.
 
 A teacher adds its cross-entropy to the loss, in the states of the new policy (Schmitt et al. 2018, "Kickstarting deep
-reinforcement learning", equation 2). It may know features that are hidden from the new policy.
+reinforcement learning", equation 2). It may see features that are hidden from the new policy.
 
 The action masks of the environment apply to acting and learning: a forbidden action has probability 0 in the ratio, in
 the entropy and in the gradient.

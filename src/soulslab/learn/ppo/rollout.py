@@ -156,7 +156,7 @@ class Collector:
     ) -> None:
         """Make a collector; :meth:`reset` or :meth:`load` must follow.
 
-        ``teacher`` is asked for the probabilities of all actions in each state; it has no memory.
+        ``teacher`` computes the probabilities of all actions in each state; it has no memory.
         """
         self._teacher = teacher
         self._env = env
@@ -226,8 +226,8 @@ class Collector:
         logits, values = policy.estimate(obs, pixels, inputs)
         log_probs = masked_log_probs(logits, blocked)
         if self._teacher is not None and rollout.teacher is not None:
-            known = inputs if self._teacher.header.pixels is not None else Inputs(inputs.features)
-            rollout.teacher[t] = torch.from_numpy(self._teacher.scores(known, ~self._blocked).numbers)
+            seen = inputs if self._teacher.header.pixels is not None else Inputs(inputs.features)
+            rollout.teacher[t] = torch.from_numpy(self._teacher.scores(seen, ~self._blocked).numbers)
         actions = sample(log_probs, generator)
         rollout.actions[t] = actions
         rollout.log_probs[t] = log_probs.gather(-1, actions).squeeze(-1)

@@ -61,7 +61,7 @@ def test_a_teacher_is_imitated_even_against_the_reward(corridor, tmp_path):
         (policy(env_id="toys/Lights-v0"), IncompatibleCheckpointError, "was trained on toys/Lights-v0"),
     ],
 )
-def test_a_teacher_that_cannot_be_asked_is_refused(tmp_path, teacher, error, message):
+def test_an_unsuitable_teacher_is_refused(tmp_path, teacher, error, message):
     path = tmp_path / "policy.safetensors"
     teacher.save(path)
     with pytest.raises(error, match=message), closing(make_vector("toys/Corridor-v0", 2, {})) as env:
