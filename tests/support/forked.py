@@ -10,6 +10,7 @@ import atexit
 import gc
 import importlib
 import json
+import logging
 import os
 import runpy
 import select
@@ -77,6 +78,14 @@ class ForkedPopen(subprocess.Popen):
         return self.poll()
 
 
+class ForkedGame(get_context("fork").Process):
+    """The process of a game of a fleet, forked from the one that watches it."""
+
+    def run(self) -> None:
+        logging.getLogger().handlers.clear()
+        super().run()
+
+
 def fork_further_processes(put: Callable[[object, str, object], None] = setattr) -> None:
     """Let the remote actors and the games of fleets that this process starts be forked as well.
 
@@ -86,7 +95,7 @@ def fork_further_processes(put: Callable[[object, str, object], None] = setattr)
     from soulslab.learn.actors import actor_process  # noqa: PLC0415
 
     put(actor_process, "subprocess", types.SimpleNamespace(**{**vars(subprocess), "Popen": ForkedPopen}))
-    put(playing, "_process_context", lambda: get_context("fork"))
+    put(playing, "_process_context", lambda: types.SimpleNamespace(Process=ForkedGame))
 
 
 def _server_address() -> str:
