@@ -42,16 +42,18 @@ _address = ""
 
 
 class ForkedPopen(subprocess.Popen):
-    """A `subprocess.Popen` of ``[sys.executable, "-m", module, *arguments]`` whose process is forked."""
+    """A `subprocess.Popen` of ``[sys.executable, "-m", module, *arguments]``, or ``"-c", code``, that forks."""
 
     def _execute_child(self, args: list[str], *others: Any) -> None:
         given = signature(subprocess.Popen._execute_child).bind(self, args, *others).arguments
-        executable, option, module, *arguments = args
-        assert (executable, option) == (sys.executable, "-m"), args
+        executable, option, program, *arguments = args
+        assert executable == sys.executable, args
+        assert option in {"-m", "-c"}, args
         pairs = (("p2cread", 0), ("c2pwrite", 1), ("errwrite", 2))
         streams = [given[name] if given[name] != -1 else number for name, number in pairs]
         request = {
-            "module": module,
+            "option": option,
+            "program": program,
             "arguments": arguments,
             "environment": dict(os.environ if given["env"] is None else given["env"]),
             "folder": str(given["cwd"] or Path.cwd()),
@@ -128,12 +130,16 @@ def _end(server: subprocess.Popen[bytes]) -> None:
 
 def _run_forked(listener_fd: int) -> None:
     """Serve; in each forked process, run its program and return."""
-    program = _serve(socket.socket(fileno=listener_fd))
+    request = _serve(socket.socket(fileno=listener_fd))
     fork_further_processes()
-    sys.argv = [program["module"], *program["arguments"]]
+    option, program = request["option"], request["program"]
+    sys.argv = [option, *request["arguments"]]
     code: int | None = 1
     try:
-        runpy.run_module(program["module"], run_name="__main__", alter_sys=True)
+        if option == "-m":
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        else:
+            exec(program, {"__name__": "__main__"})  # noqa: S102 - code of a test
         code = None
     except SystemExit as error:
         code = error.code
@@ -194,7 +200,7 @@ def _answer(connection: socket.socket, number: int) -> None:
 
 
 def _begin(request: dict[str, Any], streams: list[int]) -> dict[str, Any]:
-    """Give this process what a new one has, and return its program."""
+    """Give this process what a new one has, and return the request."""
     if request["has_session"]:
         os.setsid()
     for number, fd in enumerate(streams):
