@@ -17,6 +17,7 @@ from soulslab.arena.boss_file import BOSS_DIR
 from soulslab.dashboard.pages.frame import short
 from soulslab.learn.policy import Policy
 from support.browser import running_dashboard
+from support.forked import ForkedPopen
 from support.waiting import wait_for
 
 MAIN = "from soulslab.cli import main; main()"
@@ -129,7 +130,7 @@ def test_an_interrupted_demo_goes_on(tmp_path, hard_boss):
     folder = tmp_path / "demo"
     command = [sys.executable, "-c", MAIN, *DEMO, *flags(folder, hard_boss)]
     progress = folder / "progress.jsonl"
-    with subprocess.Popen(
+    with ForkedPopen(
         [*command, "--set", "run.total_steps=1_000_000_000"], stderr=subprocess.PIPE, text=True
     ) as process:
 
