@@ -1,7 +1,8 @@
 """Python programs that are forked from a process which has imported torch: they start in 0.1 instead of 3 s.
 
 A server process, which has no threads, imports the modules at the first use. It forks a process for each program, which
-gets the arguments, environment, working folder and streams of a new one. It ends with the process that started it.
+gets the arguments, environment, working folder and streams of a new one. All processes of the suite share the server,
+which ends with the one that called `prepare_server`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import os
 import runpy
 import select
 import selectors
-import shutil
 import socket
 import subprocess
 import sys
@@ -29,6 +29,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 TESTS = Path(__file__).parents[1]
 #: What the programs import. A program itself must not be in it, because `runpy` executes it anew.
 PRELOADED = [
@@ -37,6 +39,9 @@ PRELOADED = [
 ]
 #: Fork of a program of Python, with its pid as the answer, and its wait status as the second one.
 MAX_REQUEST = 1 << 18
+
+#: Variable of the environment with the process that prepared the server, and the folder of its socket.
+VARIABLE = "SOULSLAB_FORK_SERVER"
 
 _address = ""
 
@@ -100,37 +105,48 @@ def fork_further_processes(put: Callable[[object, str, object], None] = setattr)
     put(playing, "_process_context", lambda: types.SimpleNamespace(Process=ForkedGame))
 
 
+def prepare_server() -> str:
+    """Prepare a server for this process and all that it starts; return the folder to remove at the end."""
+    folder = tempfile.mkdtemp(prefix="forks-")
+    os.environ[VARIABLE] = f"{os.getpid()}:{folder}"
+    return folder
+
+
 def _server_address() -> str:
-    """Return the address of the server, which is started if this process has none."""
+    """Return the address of the server, which is started if there is none."""
     global _address  # noqa: PLW0603 - one server for a process and those that it forks
     if not _address:
-        folder = tempfile.mkdtemp(prefix="forks-")
-        _address = f"{folder}/socket"
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-            listener.bind(_address)
-            listener.listen()
-            code = f"from support import forked; forked._run_forked({listener.fileno()})"
-            paths = os.pathsep.join([str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")])
-            server = subprocess.Popen(
-                [sys.executable, "-c", code],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
-                pass_fds=[listener.fileno()],
-                start_new_session=True,
-            )
-        atexit.register(_end, server)
+        session, _, folder = os.environ[VARIABLE].partition(":")
+        address = f"{folder}/socket"
+        with FileLock(f"{folder}/lock"):
+            if not Path(address).exists():
+                _start_server(address, session)
+        _address = address
     return _address
 
 
-def _end(server: subprocess.Popen[bytes]) -> None:
-    server.stdin.close()
-    server.wait()
+def _start_server(address: str, session: str) -> None:
+    code = "import sys; from support import forked; forked._run_forked(*map(int, sys.argv[1:]))"
+    paths = os.pathsep.join([str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")])
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(address)
+        listener.listen(100)
+        # In a session of its own, and not as a child of this process, which would have to wait for its end.
+        subprocess.run(
+            ["/usr/bin/setsid", "--fork", sys.executable, "-c", code, str(listener.fileno()), session],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
+            pass_fds=[listener.fileno()],
+            check=True,
+        )
 
 
-def _run_forked(listener_fd: int) -> None:
-    """Serve; in each forked process, run its program and return."""
-    request = _serve(socket.socket(fileno=listener_fd))
+def _run_forked(listener_fd: int, session_pid: int) -> None:
+    """Serve until a process ends; in each forked process, run its program."""
+    session = os.pidfd_open(session_pid)
+    request = _serve(socket.socket(fileno=listener_fd), session)
+    os.close(session)
     fork_further_processes()
     option, program = request["option"], request["program"]
     sys.argv = [option, *request["arguments"]]
@@ -152,8 +168,8 @@ def _run_forked(listener_fd: int) -> None:
     os._exit(code or 0)
 
 
-def _serve(listener: socket.socket) -> dict[str, Any]:
-    """Fork processes until standard input is closed; return the request in each of them."""
+def _serve(listener: socket.socket, session: int) -> dict[str, Any]:
+    """Fork processes while a process lives; return the request in each of them."""
     global _address  # noqa: PLW0603
     _address = listener.getsockname()
     for name in PRELOADED:
@@ -162,12 +178,11 @@ def _serve(listener: socket.socket) -> dict[str, Any]:
     gc.freeze()
     children: dict[int, tuple[int, socket.socket]] = {}
     with selectors.DefaultSelector() as selector:
-        selector.register(0, selectors.EVENT_READ)
+        selector.register(session, selectors.EVENT_READ)
         selector.register(listener, selectors.EVENT_READ)
         while True:
             for key, _ in selector.select():
-                if key.fd == 0:
-                    shutil.rmtree(Path(_address).parent)
+                if key.fd == session:
                     os._exit(0)
                 if key.fd in children:
                     selector.unregister(key.fd)
@@ -206,8 +221,8 @@ def _begin(request: dict[str, Any], streams: list[int]) -> dict[str, Any]:
     for number, fd in enumerate(streams):
         os.dup2(fd, number)
         os.close(fd)
-    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: PTH123, SIM115
-    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: PTH123, SIM115
+    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
