@@ -253,7 +253,7 @@ def test_policy_plays_for_the_browser(tmp_path, open_page, request):
     actor_critic(env_id="soulslab/Arena-v0", env_options=options, **sizes).save(policy)
     command = [sys.executable, "-m", "soulslab", "play", "--policy", str(policy), "--dashboard", "--seed", "3"]
     with (tmp_path / "play.log").open("w") as log:
-        process = ForkedPopen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=ENVIRONMENT)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=ENVIRONMENT)
         request.addfinalizer(process.kill)
         link = process.stdout.readline().split()[-1]
         page = open_page(link)
