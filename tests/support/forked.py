@@ -37,7 +37,7 @@ PRELOADED = [
     *("soulslab.cli.application", "soulslab.envs.arena", "soulslab.fleet.game_process", "soulslab.fleet.learning"),
     *("soulslab.fleet.playing", "soulslab.learn.train", "soulslab.testing.paced_env"),
 ]
-#: Fork of a program of Python, with its pid as the answer, and its wait status as the second one.
+#: Size of a request (bytes). The server answers with the id of the process, and at its end with its wait status.
 MAX_REQUEST = 1 << 18
 
 #: Variable of the environment with the process that prepared the server, and the folder of its socket.
@@ -47,7 +47,7 @@ _address = ""
 
 
 class ForkedPopen(subprocess.Popen):
-    """A `subprocess.Popen` of ``[sys.executable, "-m", module, *arguments]``, or ``"-c", code``, that forks."""
+    """A `subprocess.Popen` of a Python program (``-m MODULE`` or ``-c CODE``, and arguments) that is forked."""
 
     def _execute_child(self, args: list[str], *others: Any) -> None:
         given = signature(subprocess.Popen._execute_child).bind(self, args, *others).arguments
@@ -210,7 +210,7 @@ def _serve(listener: socket.socket, session: int) -> dict[str, Any]:
 def _answer(connection: socket.socket, number: int) -> None:
     try:
         connection.send(str(number).encode())
-    except BrokenPipeError:  # the process that wanted to know it has ended
+    except ConnectionError:  # the process that wanted to know it has ended
         return
 
 
