@@ -26,7 +26,7 @@ from support.waiting import wait_for
 
 FILES = Path(eldengym.__file__).parent / "files" / "Margit-v0"
 CONFIG = FILES / "er_siphon_config.toml"
-SIZE_PX = (320, 180)
+SIZE_PX = (160, 90)
 #: Number of EldenGym's resets before each fight.
 N_RESETS = 10 if IS_LONG else 1
 #: Maximum length of EldenGym's sleeps.
