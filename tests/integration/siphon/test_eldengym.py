@@ -33,9 +33,35 @@ N_RESETS = 10 if IS_LONG else 1
 SLEEP_S = 0.02
 
 
+def test_soulslab_s_eldengym_environment_plays_the_same_window():
+    env = ours.make("Margit-v0", stand_in=True, launch_seed=0, reward_function=ours.CustomReward(), step_ms=100)
+    try:
+        seen, info = env.reset(seed=0)
+        assert info["clock"] == "lockstep"
+        assert (seen["HeroHp"], seen["NpcHp"]) == (454, 1037)
+        start, first = info["player_xyz"], seen["frame"]
+        for _ in range(5):
+            seen, reward, terminated, _, info = step(env, "move_forward")
+        assert np.hypot(*np.subtract(info["player_xyz"], start)[:2]) > 0.5
+        assert info["game_time_s"] == pytest.approx(0.5, abs=1e-4)
+        assert (reward, terminated) == (pytest.approx(0.01), False)
+        assert first.shape == seen["frame"].shape == (180, 320, 3)
+        assert (seen["frame"].std() > 5.0) and (seen["frame"] != first).any()
+        EldenRing(env.session).boss.hp = 0
+        seen, reward, terminated, _, info = step(env)
+        assert (info["boss_hp_normalized"], terminated) == (0.0, True)
+        assert reward > 100.0
+        assert env.reset()[1]["boss_hp_normalized"] == 1.0
+    finally:
+        env.close()
+
+
 @pytest.fixture(scope="module")
 def game():
-    """Return a session with the window in the memory layout of Elden Ring."""
+    """Return a session with the window in the memory layout of Elden Ring.
+
+    It runs from here on, so a test with a window of its own comes first.
+    """
     size = "x".join(map(str, SIZE_PX))
     options = SessionOptions(launch="always", options={"size": size}, screen_px=SIZE_PX, clock="realtime")
     with open_session(stand_in(PROFILE_PATH), options) as session:
@@ -170,26 +196,3 @@ def test_hits_change_the_health_in_eldengym_s_info(game, env):
     env.client.set_player_hp(env.client.player_max_hp)
     wait_for(lambda: step(env)[4]["player_hp_normalized"] == 1.0, "full health")
     wait_for(lambda: is_boss_hit() and step(env)[4]["player_hp_normalized"] < 1.0, "a hit on the player")
-
-
-def test_soulslab_s_eldengym_environment_plays_the_same_window():
-    env = ours.make("Margit-v0", stand_in=True, launch_seed=0, reward_function=ours.CustomReward(), step_ms=100)
-    try:
-        seen, info = env.reset(seed=0)
-        assert info["clock"] == "lockstep"
-        assert (seen["HeroHp"], seen["NpcHp"]) == (454, 1037)
-        start, first = info["player_xyz"], seen["frame"]
-        for _ in range(5):
-            seen, reward, terminated, _, info = step(env, "move_forward")
-        assert np.hypot(*np.subtract(info["player_xyz"], start)[:2]) > 0.5
-        assert info["game_time_s"] == pytest.approx(0.5, abs=1e-4)
-        assert (reward, terminated) == (pytest.approx(0.01), False)
-        assert first.shape == seen["frame"].shape == (180, 320, 3)
-        assert (seen["frame"].std() > 5.0) and (seen["frame"] != first).any()
-        EldenRing(env.session).boss.hp = 0
-        seen, reward, terminated, _, info = step(env)
-        assert (info["boss_hp_normalized"], terminated) == (0.0, True)
-        assert reward > 100.0
-        assert env.reset()[1]["boss_hp_normalized"] == 1.0
-    finally:
-        env.close()
