@@ -228,10 +228,13 @@ def test_a_game_that_we_found_stays_paused_when_we_die_if_that_was_asked_for():
 
 
 TWO_WINDOWS = """
-import time
+import signal, sys, time
+from pathlib import Path
 import xcffib
 import xcffib.xproto
 
+is_ending = []
+signal.signal(signal.SIGTERM, lambda *_: is_ending.append(True))
 x = xcffib.connect()
 root = x.setup.roots[0]
 
@@ -247,17 +250,19 @@ for _ in range(10_000_000):
     pass
 x.core.DestroyWindow(first, is_checked=True).check()
 show(60)
-while True:
+while not is_ending:
     time.sleep(0.01)
+Path(sys.argv[1]).write_text("in order")
 """
 
 
-def test_the_window_that_a_game_settles_for_is_the_one():
-    """SDL closes its first window when it has selected a renderer."""
+def test_the_window_that_a_game_settles_for_is_the_one(tmp_path):
+    """SDL closes its first window when it has selected a renderer. At the end the game can save what it has."""
+    saved = tmp_path / "saved"
     python = Path(sys.executable).resolve()
     game = Process(
         executable=python.name,
-        command=(str(python), "-c", TWO_WINDOWS),
+        command=(str(python), "-c", TWO_WINDOWS, str(saved)),
         environment={"PYTHONPATH": os.pathsep.join(sys.path)},
     )
     profile = Profile(name="two windows", process=game, clock=ClockFacts(grade="lockstep"))
@@ -266,6 +271,7 @@ def test_the_window_that_a_game_settles_for_is_the_one():
             session.step(Step(advance_s=0.1, frame=NATIVE, held=("W",)))
         assert session.info.window_px == (60, 40)
         assert session.clock.speed == 0.0
+    assert saved.read_text() == "in order"
 
 
 def test_the_end_of_a_game_is_reported_with_its_signal():
