@@ -145,8 +145,8 @@ class WindowsInstallation:
         with (self.prefix / "system.reg").open("a", encoding="utf-8") as registry:
             # Wine asks SDL for gamepads every millisecond, which takes 3 % of a core, and delays its other drivers.
             registry.write(service.format("winebus", '"Enable SDL"=dword:00000000'))
-            # Without it a file has no volume number. With it each `os.stat` takes 17 instead of 8 requests to servers of
-            # Wine, and an import makes three of them.
+            # Each `os.stat` asks this service for the number of the volume, and an import makes three of them. Without
+            # it they are 0, and a start of Python with its imports makes 40 % fewer requests to the server of Wine.
             registry.write(service.format("MountMgr", '"Start"=dword:00000004'))
 
     def end_all(self) -> None:
