@@ -322,6 +322,7 @@ def set_up() -> None:
             ensure_venv_module()
             install_phase("virtual environment", [sys.executable, "-m", "venv", str(VENV)])
         pip = [str(program("python")), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
+        pip.append("--no-compile")  # compile_packages does it
         # requirements.txt lists every package, so no dependency is resolved or installed without a hash.
         install_phase("packages", [*pip, "--no-deps", "--require-hashes", "-r", str(REQUIREMENTS)])
         # torch is installed separately: its builds differ in their hashes and dependencies.
@@ -329,12 +330,22 @@ def set_up() -> None:
         install_phase(f"torch {pinned('torch')}", [*pip, f"torch=={pinned('torch')}"])
         # The pinned setuptools builds the clock libraries; an isolated build would download one without a hash.
         install_phase("soulslab", [*pip, "--no-build-isolation", "-e", f"{ROOT}[{EXTRAS}]"])
+        compile_packages()
     except SetupError:
         UNFINISHED.unlink(missing_ok=True)  # pip has cleaned up after its failure
         raise
     write_atomically(STAMP, fingerprint())
     UNFINISHED.unlink()
     say(f"ready after {time.monotonic() - started:.0f} s")
+
+
+def compile_packages() -> None:
+    """Compile all installed modules but the packages' own tests on all processors; pip would use one."""
+    tests = r"site-packages.*[/\\]tests?[/\\]"
+    command = [str(program("python")), "-m", "compileall", "-q", "-j", "0", "-x", tests, str(VENV)]
+    with phase("bytecode", LOG) as log:
+        # Not checked: some packages contain modules for newer versions of Python, as torch does.
+        call(command, log)
 
 
 def is_usable() -> bool:

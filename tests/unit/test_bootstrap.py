@@ -79,11 +79,11 @@ def calls(bootstrap, make_venv, monkeypatch):
 
 def test_a_set_up_checks_hashes_and_installs_torch_alone(bootstrap, calls):
     bootstrap.set_up()
-    assert [command[2:3] for command in calls] == [["venv"], ["pip"], ["pip"], ["pip"]]
+    assert [command[2:3] for command in calls] == [["venv"], ["pip"], ["pip"], ["pip"], ["compileall"]]
     assert calls[1][-4:] == ["--no-deps", "--require-hashes", "-r", str(bootstrap.REQUIREMENTS)]
     assert calls[2][-1] == "torch==2.13.0"
     assert calls[3][-3:] == ["--no-build-isolation", "-e", f"{bootstrap.ROOT}[{bootstrap.EXTRAS}]"]
-    assert all("constraints.txt" in " ".join(command) for command in calls[2:])
+    assert all("constraints.txt" in " ".join(command) for command in calls[2:4])
     assert bootstrap.is_current()
     assert not bootstrap.UNFINISHED.exists()
 
@@ -138,7 +138,7 @@ def test_a_virtual_environment_from_elsewhere_is_made_anew(bootstrap, calls, mak
 def test_a_change_of_pins_keeps_the_virtual_environment(bootstrap, calls, make_venv):
     make_venv()
     bootstrap.set_up()
-    assert [command[2] for command in calls] == ["pip", "pip", "pip"]
+    assert [command[2] for command in calls] == ["pip", "pip", "pip", "compileall"]
 
 
 def test_a_failure_shows_the_log_and_leaves_no_stamp(bootstrap, calls, monkeypatch):

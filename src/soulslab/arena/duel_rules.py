@@ -7,7 +7,8 @@ the duel from before the step. The generator is part of the record, so the copy 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+
+import numpy as np
 
 from soulslab.arena.boss_rules import boss_strike, boss_tick, hurt_boss, projectiles_tick
 from soulslab.arena.geometry import direction, turn_towards, uniform
@@ -134,7 +135,7 @@ def begin(d: Record, f: Record) -> None:
         d.latency = f.latency_low + int(uniform(d) * (f.latency_high - f.latency_low + 1))
 
 
-@kernel
+@rule
 def late_keys(d: Record, f: Record, action: int, k: int) -> tuple[int, bool]:
     """Return the action in tick ``k`` (0 to 5) of a decision whose keys take effect late, and whether it is a press.
 
@@ -154,24 +155,31 @@ def late_keys(d: Record, f: Record, action: int, k: int) -> tuple[int, bool]:
     return action, is_press
 
 
-def replay_ticks(before: Table, fight: Record, action: int, n_ticks: int) -> Iterator[Record]:
+def replay_ticks(before: Table, fight: Record, action: int, n_ticks: int) -> Table:
     """Replay the first ``n_ticks`` of a step on ``before`` (1,), a copy of the duel from before the step.
 
-    Yields the `DUEL` record after each tick, the same object each time. Fields that change once per step or decision
-    (``over``, ``won``, ``decision``, the statistics of the fight) stay unchanged. In a step of several decisions, the
-    later ones do nothing.
+    Returns the `DUEL` record after each tick (n_ticks,). Fields that change once per step or decision (``over``,
+    ``won``, ``decision``, the statistics of the fight) stay unchanged. In a step of several decisions, the later ones
+    do nothing.
     """
-    duel = before[0]
-    if not is_open(duel, fight, action):
+    ticks = np.zeros_like(before, shape=n_ticks)
+    _replay(before, fight, action, ticks)
+    return ticks
+
+
+@kernel
+def _replay(duels: Table, f: Record, action: int, ticks: Table) -> None:
+    """Replay a step on ``duels`` (1,), and copy the duel after each tick to ``ticks``."""
+    d = duels[0]
+    if not is_open(d, f, action):
         action = NOTHING
-    is_late = duel.latency > 0  # reading a field of a record takes longer than a tick of the rules
-    for k in range(n_ticks):
-        held = action if k < TICKS_PER_DECISION else NOTHING
-        tick = k % TICKS_PER_DECISION
-        keys, is_press = held, tick == 0
-        if is_late:
-            keys, is_press = late_keys(duel, fight, held, tick)
-        duel_tick(duel, fight, keys, is_press)
-        if is_late and tick == TICKS_PER_DECISION - 1:
-            duel.second_last_action, duel.last_action = duel.last_action, held
-        yield duel
+    for n in range(len(ticks)):
+        held = action if n < TICKS_PER_DECISION else NOTHING
+        k = n % TICKS_PER_DECISION
+        keys, is_press = held, k == 0
+        if d.latency > 0:
+            keys, is_press = late_keys(d, f, held, k)
+        duel_tick(d, f, keys, is_press)
+        if d.latency > 0 and k == TICKS_PER_DECISION - 1:
+            d.second_last_action, d.last_action = d.last_action, held
+        ticks[n] = d

@@ -4,8 +4,8 @@ It plays the fights from which a boss is fitted. It reads only the state of the 
 from its own fights at which times each animation hits, and how far its own attacks reach. It answers each attack of the
 boss in a way that it draws: it goes to where its reach may end, walks aside from it, passes the boss, stands still,
 walks, parries, or rolls early, late or in time. Between attacks it keeps a distance and a side, which change every few
-seconds, or attacks as often as it can. With little health it only rolls in time and strikes when the boss cannot hit,
-so that it survives to see the second phase.
+seconds, stays at the back of the boss, or attacks as often as it can. With little health it only rolls in time and
+strikes when the boss cannot hit, so that it survives to see the second phase.
 """
 
 from __future__ import annotations
@@ -68,9 +68,11 @@ ASIDE_S: Final = 0.5
 #: Probability that it rolls past the boss instead, so that a wide arc misses it, and the time before a blow for that.
 PASS_PROBABILITY: Final = 0.5
 PASS_S: Final = (0.55, 0.85)
-#: Probability that it circles close to the boss, to stand behind it when the boss chooses its next attack.
-FLANK_PROBABILITY: Final = 0.1
-FLANK_M: Final = 1.6
+#: Probability that it stays at the back of the boss, so that it sees the attacks that the boss chooses against a player
+#: there, and whether the others hit there; and the cosine of the bearing from which it is at the back.
+FLANK_PROBABILITY: Final = 0.2
+FLANK_M: Final = 1.2
+BEHIND_COS: Final = -0.7
 #: Distances between the centres that the player keeps, from which one is drawn every few seconds (m).
 DISTANCES_M: Final = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.5, 9.0, 12.0, 16.0, 20.0)
 #: Distance from which it flees with rolls, and the share of the fights that it begins at the greatest distance.
@@ -194,6 +196,7 @@ class _Fight:
         self._health_share = 1.0
         self._last_m = math.inf
         self._strike_left_s, self._strike_from_m = -1.0, 0.0
+        self._flanks = False
         self._new_response(UNKNOWN_ANIMATION)
         self._keep()
         if self._rng.random() < FAR_START_SHARE:
@@ -214,6 +217,8 @@ class _Fight:
             if action is not None:
                 return action
         is_helpless = animation in (STAGGER, PARRY_STUN)
+        if self._flanks and not is_helpless:
+            return self._flank(state, mask, distance)
         is_open = is_helpless or (is_attack and self._known.open_s(animation, now_s) >= STRIKE_S)
         is_pressing = self._presses and self._health_share > CAREFUL_SHARE
         if (is_open or is_pressing) and mask[LIGHT_ATTACK] and float(state.player_sp) >= ENOUGH_SP:
@@ -262,12 +267,13 @@ class _Fight:
         if is_curious:
             frequencies = self._known.frequencies(animation)
             shares = np.array(list(frequencies.values()))
-            self._response = list(frequencies)[int(rng.choice(len(shares), p=shares / shares.sum()))]
+            drawn = list(frequencies)[int(rng.choice(len(shares), p=shares / shares.sum()))]
+            self._response = "aside" if self._flanks else drawn
             if self._response == "aside":
                 self._known.n_aside[animation] = self._known.n_aside.get(animation, 0) + 1
         is_varied = is_curious and rng.random() < VARIED_SHARE
         self._aside = int(rng.choice((LEFT, RIGHT)))
-        self._passes = bool(rng.random() < PASS_PROBABILITY)
+        self._passes = bool(rng.random() < PASS_PROBABILITY) or self._flanks
         self._lead_s = rng.uniform(*LEADS_S) if is_varied else ROLL_LEAD_S
         self._roll_way = int(rng.integers(N_DIRECTIONS) if is_varied else rng.choice(SAFE_ROLLS))
 
@@ -309,9 +315,21 @@ class _Fight:
         self._presses = bool(rng.random() < PRESS_PROBABILITY)
         self._distance_m = float(rng.choice(DISTANCES_M))
         self._side = int(rng.choice((LEFT, RIGHT, NOTHING)))
-        if rng.random() < FLANK_PROBABILITY:
+        self._flanks = bool(rng.random() < FLANK_PROBABILITY)
+        if self._flanks:
             self._presses, self._distance_m = False, FLANK_M
             self._side = int(rng.choice((LEFT, RIGHT)))
+
+    def _flank(self, state: Record, mask: NDArray[np.bool_], distance: float) -> int:
+        """Return a step to the back of the boss: round it, or with a roll past it."""
+        boss_x, boss_y, boss_angle = (float(state.boss_pose[i]) for i in (0, 1, 3))
+        dx, dy = float(state.player_pose[0]) - boss_x, float(state.player_pose[1]) - boss_y
+        is_behind = -math.sin(boss_angle) * dx - math.cos(boss_angle) * dy < BEHIND_COS * distance
+        if distance <= FLANK_M + 0.4:
+            return NOTHING if is_behind else self._side
+        past = FIRST_ROLL + SAFE_ROLLS[self._side == LEFT]
+        rolls = distance < ROLL_M and not is_behind and float(state.player_sp) >= ENOUGH_SP
+        return past if rolls and mask[past] else FORWARD
 
     def _move(self, player: NDArray[np.float64], distance: float) -> int:
         """Return a step that keeps the distance, or circles at it."""

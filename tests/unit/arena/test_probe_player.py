@@ -41,6 +41,7 @@ def test_it_shows_the_whole_boss(boss, judge):
     assert far > 5.0
     ahead = (-np.sin(moments["boss_angle"]) * dx - np.cos(moments["boss_angle"]) * dy) / np.hypot(dx, dy)
     assert (ahead < 0.5).mean() > 0.05
+    assert (ahead < -0.5).mean() > 0.014
 
 
 def test_it_learns_when_attacks_hit(judge):

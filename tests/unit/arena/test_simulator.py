@@ -69,7 +69,7 @@ import json, sys
 import numba
 assert numba.config.DISABLE_JIT
 from test_simulator import PHASES, boss_names, trajectories
-found = {f"{b} {p}": trajectories(b, [1, 2, 3], 60, phase=p)[0] for b in boss_names() for p in PHASES}
+found = {f"{b} {p}": trajectories(b, [1, 2], 50, phase=p)[0] for b in boss_names() for p in PHASES}
 json.dump(found, sys.stdout, sort_keys=True)
 """
 
@@ -78,7 +78,7 @@ def test_a_duel_is_the_same_with_the_compiler_off():
     interpreted = json.loads(run_python(_WITHOUT_JIT, NUMBA_DISABLE_JIT="1"))
     for boss in boss_names():
         for phase in PHASES:
-            compiled, _ = trajectories(boss, [1, 2, 3], 60, phase=phase)
+            compiled, _ = trajectories(boss, [1, 2], 50, phase=phase)
             assert interpreted[f"{boss} {phase}"] == {str(seed): digest for seed, digest in compiled.items()}
 
 

@@ -72,7 +72,7 @@ def _play(
     simulator.reset(everyone)
     player.begin(simulator.states, everyone)
     duels, fight = simulator.duels, simulator.fight[0]
-    parts: list[NDArray[np.record]] = []
+    parts: list[bytes] = []
     topped_up = []
     for n in range(n_decisions):
         if top_up and 0.0 < duels["p_hp"][0] < TOP_UP_BELOW * fight.p_max_hp:
@@ -83,13 +83,11 @@ def _play(
         before = duels.copy()
         simulator.step(action)
         n_ticks = int(duels["tick"][0] - before["tick"][0])
-        rows = np.zeros(n_ticks, DUEL)
-        for i, _ in enumerate(replay_ticks(before, fight, int(action[0]), n_ticks)):
-            rows[i] = before[0]
-        parts.append(rows)
+        parts.append(replay_ticks(before, fight, int(action[0]), n_ticks).tobytes())
         if duels["over"][0]:
             break
-    return np.concatenate(parts), topped_up
+    # numpy compares the field names of all parts before it concatenates them.
+    return np.frombuffer(b"".join(parts), DUEL), topped_up
 
 
 def fight_of_ticks(boss: Boss, ticks: NDArray[np.record], topped_up: list[int]) -> RecordedFight:
