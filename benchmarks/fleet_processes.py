@@ -32,7 +32,10 @@ class FleetProcesses:
         fleet: Its credentials.
         log: File with the output of all processes.
         environment: Environment of the processes.
+        popen: Class of the processes; tests fork them.
     """
+
+    popen = subprocess.Popen
 
     def __init__(self, folder: Path) -> None:
         """Prepare a fleet in a folder."""
@@ -54,7 +57,7 @@ class FleetProcesses:
     def start(self, *arguments: object, prefix: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
         """Start a command of soulslab; ``prefix`` are words before it, as those of a `NetworkLink`."""
         with self.log.open("ab") as output:
-            child = subprocess.Popen(
+            child = self.popen(
                 [*prefix, sys.executable, "-m", "soulslab", *map(str, arguments)],
                 stdout=output,
                 stderr=output,

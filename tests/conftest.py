@@ -2,7 +2,10 @@
 
 import gc
 import os
+import shutil
 import signal
+import sys
+from functools import partial
 from itertools import chain, cycle, groupby
 from pathlib import Path
 
@@ -34,6 +37,10 @@ def pytest_configure(config):
     if hasattr(signal, "SIGQUIT"):
         signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     settings.load_profile("long" if config.getoption("long") else "soulslab")
+    if not hasattr(config, "workerinput") and sys.platform != "win32":
+        from support.forked import prepare_server  # noqa: PLC0415 - only POSIX has forks
+
+        config.add_cleanup(partial(shutil.rmtree, prepare_server()))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -18,6 +18,7 @@ from soulslab.learn.rainbow.rainbow_settings import QLearningSettings, RainbowRu
 from soulslab.learn.settings import NetworkSettings, PPOSettings, ReplaySettings, RunSettings, TrainSettings
 from soulslab.learn.sinks import PROGRESS_NAME
 from soulslab.testing.paced_env import PACED_ID
+from support.forked import ForkedPopen
 from support.small_learner import small_settings
 
 TESTS = Path(__file__).parents[1]
@@ -50,6 +51,8 @@ def fleet_ppo_settings():
 
 class FleetOnTrial(FleetProcesses):
     """A fleet with given settings, whose machines can import the modules of the tests."""
+
+    popen = ForkedPopen
 
     def __init__(self, folder, settings=None):
         super().__init__(folder)

@@ -177,8 +177,11 @@ class RedisActorEnd:
             return self._changed.wait_for(lambda: self._refresh_at > 0.0, deadline_s)
 
     def close(self, deadline_s: float = 0.0) -> None:
-        """Send what is left until the deadline, end the lease, and stop; what is not sent by then is lost."""
-        self.flush(deadline_s)
+        """Send what is left until the deadline, end the lease, and stop; what is not sent by then is lost.
+
+        A server that refuses this game takes nothing, so there is no wait for it.
+        """
+        self.flush(0.0 if self.refusal else deadline_s)
         with self._changed:
             self._is_closing = True
             self._changed.notify()

@@ -6,6 +6,7 @@ A mistake raises `ConfigError` with the file and the place: ``poses.fog_wall.pos
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -71,6 +72,7 @@ class WarpPoints(FactFile, frozen=True, kw_only=True):
         return next((name for name, one in self.points.items() if one == number), f"#{number}")
 
 
+@cache  # environments need them at each start
 def load_warp_points(game: str) -> WarpPoints:
     """Read the warp points of a game; raises the errors of `read_game_facts`."""
     return read_game_facts(game, "warp_points", WarpPoints)
@@ -90,6 +92,7 @@ class EventFlags(FactFile, frozen=True, kw_only=True):
         return find_fact("flag for the defeat of", boss, self.defeated)
 
 
+@cache
 def load_event_flags(game: str) -> EventFlags:
     """Read the event flags of a game; raises the errors of `read_game_facts`."""
     return read_game_facts(game, "event_flags", EventFlags)

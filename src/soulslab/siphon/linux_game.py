@@ -79,6 +79,8 @@ class LinuxGameOpener(RealGameOpener):
         server = connection.server_pid
         game.servers = (server,) if server else None
         title = window_title(profile, options)
+        if isinstance(game.start, HeldStart):
+            game.start.keep_tick()  # its memory is ready
         while True:
             if isinstance(game.start, HeldStart):
                 window = _step_to_window(game, game.start, connection, title, deadline)

@@ -32,7 +32,7 @@ def recorded(shelf):
     The run of PPO was evaluated in this fight.
     """
     root, dashboard = shelf
-    episode = random_fight(OPTIONS, 5)
+    episode = random_fight(OPTIONS, 19)
     with FightRecorder(root / "set", ARENA_ID, OPTIONS, "dice") as recorder:
         recorder.add(episode)
     with FightRecorder(root / "person", ARENA_ID, OPTIONS, "human") as recorder:

@@ -16,6 +16,7 @@ from soulslab.fleet.fleet_folder import JOIN_NAME, FleetFolder
 from soulslab.fleet.messages import Lease
 from soulslab.fleet.operating import read_status
 from support.browser import check_no_traceback, check_widths
+from support.forked import ForkedPopen
 from support.waiting import wait_for
 
 FAULT = "<b>made no step for 8 s</b>"
@@ -33,7 +34,7 @@ def run_dir(shelf):
     command += ["--set", "env.n_envs=1", "--set", "replay.capacity=1000", "--set", "run.evaluate_every=0"]
     command += ["--set", "learner.learning_starts=1_000_000", *PACED]
     with (root.parent / "learn.log").open("w") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=ENVIRONMENT)
+        process = ForkedPopen(command, stdout=log, stderr=log, env=ENVIRONMENT)
         yield folder
         process.terminate()
         process.wait()
@@ -45,7 +46,7 @@ def playing(join, name, log):
     """Yield the process of a game that joins the fleet."""
     command = [sys.executable, "-m", "soulslab", "fleet", "play", str(join), "--name", name, "--dashboard", *PACED]
     with log.open("w") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=ENVIRONMENT)
+        process = ForkedPopen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=ENVIRONMENT)
         try:
             yield process
         finally:

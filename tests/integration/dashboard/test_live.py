@@ -29,6 +29,7 @@ from support.browser import (
     running_dashboard,
     token_file,
 )
+from support.forked import ForkedPopen
 from support.policies import actor_critic
 from support.waiting import wait_for
 
@@ -49,7 +50,7 @@ def dashboard(root):
     """The dashboard of a run on the built-in fight that does not end by itself."""
     command = [sys.executable, "-m", "soulslab", "train", "--run-dir", str(root / "run"), "--dashboard", *SMALL]
     with (root.parent / "train.log").open("w") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=ENVIRONMENT)
+        process = ForkedPopen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=ENVIRONMENT)
         yield Dashboard(process, process.stdout.readline().split()[-1])
         process.kill()
         process.wait()

@@ -39,11 +39,18 @@ def test_the_same_fight_as_in_the_simulator(judge, observation, skip_locked):
     check_fight(live, sim, 3)
 
 
-def test_the_same_fight_by_pad():
+def test_the_same_fight_by_pad_and_a_second_environment_is_refused():
     options = {"observation": "features", "reward": ALL_TERMS}
     live, sim = ArenaLiveEnv(input_backend="pad", **options), ArenaEnv(**options)
     try:
         check_fight(live, sim, 3)
+        pid = live.session.info.pid
+        second = ArenaLiveEnv(pid=pid)
+        with pytest.raises(ControlTakenError, match=f"another environment of this process .* process {pid}; close it"):
+            second.reset(seed=1)
+        second.close()
+        live.reset(seed=1)
+        assert live.step(NOTHING)[4]["clock"] == "lockstep"
     finally:
         live.close()
 
@@ -126,20 +133,6 @@ def test_an_episode_in_place_without_a_seed_needs_no_load(judge):
     assert (observation["player_hp"][0], observation["boss_hp"][0]) == (454.0, 1037.0)
     assert env.game.read("fight.number")["fight.number"] == n_fights
     np.testing.assert_allclose(observation["player_pose"][:2], env.scenario.player_pose[:2], atol=0.5)
-
-
-def test_a_second_environment_on_the_same_process_is_refused():
-    first = ArenaLiveEnv()
-    try:
-        first.reset(seed=1)
-        pid = first.session.info.pid
-        second = ArenaLiveEnv(pid=pid)
-        with pytest.raises(ControlTakenError, match=f"another environment of this process .* process {pid}; close it"):
-            second.reset(seed=1)
-        second.close()
-        assert first.step(NOTHING)[4]["clock"] == "lockstep"
-    finally:
-        first.close()
 
 
 def test_demo_episodes_recover_and_begin_at_the_first_tick(judge):

@@ -10,15 +10,17 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from soulslab.envs.registration import DOOM_ID
-from soulslab.envs.tasks.process.doom import DoomEnv, DoomVectorEnv
+from soulslab.envs.tasks.process.doom import DoomEnv, DoomOptions, DoomVectorEnv, launch_options
 from soulslab.errors import EnvironmentUsageError, NotResetError, PointerError, ProcessExitedError, WindowGoneError
 from soulslab.games.doom import PROFILE_PATH
 from soulslab.siphon.attributes.address_resolution import resolve_addresses
+from soulslab.siphon.local import open_session
 from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.process.image import read_image
 from soulslab.siphon.process.window import find_window
 from soulslab.siphon.process.x11 import XConnection
 from soulslab.siphon.profile import load_profile
+from soulslab.siphon.session import SessionOptions
 from support.counts import held, n_clients
 from support.long_form import IS_LONG
 
@@ -26,21 +28,31 @@ PROFILE = load_profile(PROFILE_PATH)
 #: The X server may notice the end of a game before the system has its exit status.
 LOST = (ProcessExitedError, WindowGoneError)
 EXACT = ("health", "bullets", "x", "y", "angle")
-N_TICS = 1000 if IS_LONG else 350
+N_TICS = 1000 if IS_LONG else 200
 
 
 @pytest.fixture
 def make():
-    """A function that makes environments; they are closed at the end of the test."""
+    """A function that makes environments; they are closed at the end of the test, except for those of a session."""
     made = []
 
     def make_one(**options):
-        made.append(DoomEnv(**{"observation": "state", **options}))
-        return made[-1]
+        env = DoomEnv(**{"observation": "state", **options})
+        if "session" not in options:
+            made.append(env)
+        return env
 
     yield make_one
     for env in made:
         env.close()
+
+
+@pytest.fixture(scope="module")
+def game():
+    """A session with a game for tests that need no game of their own."""
+    launch = launch_options(DoomOptions().iwad, DoomOptions().episode, DoomOptions().map, DoomOptions().skill)
+    with open_session(PROFILE, SessionOptions(options=launch)) as session:
+        yield session
 
 
 def play(env, n_steps, seed):
@@ -84,12 +96,12 @@ def test_the_next_level_starts_the_same_from_any_state(make):
 
 
 @pytest.mark.parametrize("observation", ["features", "both"])
-def test_gymnasium_s_checker_finds_nothing(make, observation):
-    check_env(make(observation=observation), skip_render_check=True)
+def test_gymnasium_s_checker_finds_nothing(make, game, observation):
+    check_env(make(observation=observation, session=game), skip_render_check=True)
 
 
-def test_pixels_show_the_game(make):
-    env = make(observation="pixels", pixels={"is_grey": False}, render_mode="rgb_array")
+def test_pixels_show_the_game(make, game):
+    env = make(session=game, observation="pixels", pixels={"is_grey": False}, render_mode="rgb_array")
     picture, _ = env.reset()
     assert (picture.shape, picture.dtype) == ((84, 84, 3), np.uint8)
     assert picture.std() > 20
@@ -101,8 +113,8 @@ def test_pixels_show_the_game(make):
     assert (channels, width > 200, height > 150) == (3, True, True)
 
 
-def test_death_ends_an_episode(make):
-    env = make()
+def test_death_ends_an_episode(make, game):
+    env = make(session=game)
     env.reset()
     env.session.write({"health": 0, "body_health": 0})
     _, _, terminated, truncated, info = env.step(0)
@@ -110,8 +122,8 @@ def test_death_ends_an_episode(make):
     assert env.reset()[0]["health"] == 100
 
 
-def test_time_ends_an_episode(make):
-    env = make(max_tics=10, frame_skip=4)
+def test_time_ends_an_episode(make, game):
+    env = make(session=game, max_tics=10, frame_skip=4)
     env.reset()
     assert [env.step(0)[3] for _ in range(3)] == [False, False, True]
 
@@ -182,7 +194,7 @@ def test_many_resets_release_all_resources(make):
     env.reset()
     env.reset(options={"restart": True})
     before, clients = held(), count_clients(env)
-    for i in range(200 if IS_LONG else 60):
+    for i in range(200 if IS_LONG else 40):
         if i % 20 == 0:
             os.kill(env.session.info.pid, signal.SIGKILL)
             with pytest.raises(LOST):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+from contextlib import redirect_stdout
+from functools import cache, partial
 
 import psutil
 import pytest
@@ -16,23 +19,37 @@ def profile(tmp_path_factory):
     return build_flawed_game(tmp_path_factory.mktemp("flawed_game"))
 
 
-@pytest.fixture
-def verify(profile, tmp_path, capsys):
-    """A function that runs the command on the flawed game and returns its exit code, its row and its output."""
-
-    def run(flaw, *arguments, at=30):
-        file = tmp_path / "found.json"
-        options = ["--option", f"flaw={flaw}", "--option", f"at={at}"]
-        command = ["siphon", "verify", str(profile), "--episodes", "2", "--steps", "120", "--json", str(file)]
+def run_verify(profile, folder, flaw, *arguments, at=30):
+    """Run the command on the flawed game; return its exit code, its row and its output."""
+    file = folder / "found.json"
+    options = ["--option", f"flaw={flaw}", "--option", f"at={at}"]
+    command = ["siphon", "verify", str(profile), "--episodes", "2", "--steps", "120", "--json", str(file)]
+    with redirect_stdout(io.StringIO()) as out:
         code = cli.run([*command, *options, *arguments])
-        (row,) = json.loads(file.read_text())
-        return code, row, " ".join(capsys.readouterr().out.split())
+    (row,) = json.loads(file.read_text())
+    return code, row, " ".join(out.getvalue().split())
+
+
+@pytest.fixture
+def verify(profile, tmp_path):
+    """A function that runs the command on the flawed game and returns its exit code, its row and its output."""
+    return partial(run_verify, profile, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def recorded(profile, tmp_path_factory):
+    """A function that returns the result of the command for a flaw, which it runs once, and a folder of recordings."""
+
+    @cache
+    def run(flaw, *arguments):
+        folder = tmp_path_factory.mktemp(flaw)
+        return *run_verify(profile, folder, flaw, "--record", str(folder / "traces"), *arguments), folder / "traces"
 
     return run
 
 
-def test_an_exact_game_is_verified_with_busy_processes(verify):
-    code, row, text = verify("none", "--load", "2")
+def test_an_exact_game_is_verified_with_busy_processes(recorded):
+    code, row, text, _ = recorded("none", "--load", "2")
     assert (code, row["failures"], row["is_verified"]) == (0, [], True)
     assert (row["n_steps"], row["n_counted"], row["n_lost"], row["n_doubled"]) == (240, 240, 0, 0)
     assert (row["grade"], row["n_equal_steps"], row["motion"]) == ("lockstep", 120, "")
@@ -55,8 +72,8 @@ def test_the_step_with_a_lost_or_doubled_tick_is_named(verify, flaw, n_ticks):
     assert (row["n_equal_steps"], row["difference"]) == (120, None)
 
 
-def test_the_first_value_that_depends_on_the_process_is_named(verify):
-    code, row, text = verify("value")
+def test_the_first_value_that_depends_on_the_process_is_named(recorded):
+    code, row, text, _ = recorded("value")
     assert (code, row["n_lost"], row["n_doubled"], row["different_episode"]) == (1, 0, 0, 2)
     step = row["difference"]["step"]
     assert 25 <= step <= 30
@@ -95,10 +112,9 @@ def test_steps_in_which_the_game_resets_its_tick_counter_are_not_counted(verify)
     assert 240 - 8 <= row["n_counted"] <= 240 - 4
 
 
-def test_traces_of_two_runs_are_compared(verify, tmp_path, capsys):
-    for flaw in ("none", "value"):
-        verify(flaw, "--record", str(tmp_path / flaw))
-    traces = [str(tmp_path / flaw / f"flawed_game-{number}.h5") for flaw in ("none", "value") for number in (1, 2)]
+def test_traces_of_two_runs_are_compared(recorded, tmp_path, capsys):
+    folders = [recorded("none", "--load", "2")[-1], recorded("value")[-1]]
+    traces = [str(folder / f"flawed_game-{number}.h5") for folder in folders for number in (1, 2)]
     assert cli.run(["siphon", "compare", traces[0], traces[1]]) == 0
     assert "equal in all 120 steps" in capsys.readouterr().out
     file = tmp_path / "difference.json"

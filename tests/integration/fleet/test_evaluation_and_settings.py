@@ -20,6 +20,7 @@ from soulslab.learn.players import load_player
 from soulslab.learn.run_folder import BEST_POLICY_NAME
 from soulslab.learn.settings import EnvSettings
 from support.fleet import FleetOnTrial, connected, fleet_settings
+from support.forked import ForkedPopen
 
 #: The command line, ten times as fast as it is played.
 PLAY = """
@@ -131,7 +132,7 @@ def play_yourself(trial):
 
     terminal, out = Pty(), trial.folder / "mine"
     command = ["fleet", "play", str(trial.join), "--human", str(out)]
-    with subprocess.Popen(
+    with ForkedPopen(
         [sys.executable, "-c", PLAY, *command],
         stdin=terminal.slave,
         stdout=terminal.slave,

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import subprocess
 import sys
 
 import numpy as np
@@ -80,6 +81,7 @@ def test_a_run_goes_from_one_process_to_a_fleet_and_back(trial, capfd):
 @pytest.mark.parametrize("settings", [fleet_ppo_settings(), pytest.param(fleet_settings(), marks=pytest.mark.long)])
 def test_frozen_killed_hostile_and_refused(tmp_path, settings):
     trial = FleetOnTrial(tmp_path, settings)
+    trial.popen = subprocess.Popen  # the programs as people start them
     try:
         check_faults(trial)
     finally:

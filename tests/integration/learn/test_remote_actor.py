@@ -27,6 +27,7 @@ from soulslab.learn.settings import ReplaySettings
 from soulslab.learn.telemetry import ActorStats
 from soulslab.learn.train import train
 from soulslab.learn.tuning.trial import remove_unneeded_files
+from support.forked import ForkedPopen, fork_further_processes
 from support.small_learner import SAVED, SmallLearner, assert_gapless, lives_of, small_settings
 from support.waiting import wait_for
 
@@ -45,13 +46,18 @@ def log_of(run_dir):
 
 
 def start_small_learner(run_dir):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(["tests", os.environ.get("PYTHONPATH", "")])}
-    return subprocess.Popen([sys.executable, "-m", "support.small_learner", str(run_dir)], env=environment)
+    return ForkedPopen([sys.executable, "-m", "support.small_learner", str(run_dir)])
 
 
 def kill(child):
     child.kill()
     child.wait()
+
+
+@pytest.fixture(autouse=True)
+def forked_actors(monkeypatch):
+    """Actors that a learner in this process starts are forked; in training that is killed, all programs are real."""
+    fork_further_processes(monkeypatch.setattr)
 
 
 @pytest.fixture

@@ -78,9 +78,39 @@ def serving(*arguments):
             process.kill()
 
 
+def test_a_value_is_found_by_a_script_and_read_through_the_saved_profile(soulslab, tmp_path):
+    file = tmp_path / "found.toml"
+    said = soulslab("scan", file, "--private", "--", *COMMAND, lines=FIND_BULLETS)
+    assert "held over 1 restart" in said
+    assert "bullets = 48, found by a byte pattern" in said
+    assert load_profile(file).process.command == COMMAND
+    said = soulslab("scan", file, "--start", "--private", lines="wait 3\nvalues\n")
+    assert said.endswith("> values\nbullets = 50\n")
+
+
+def test_a_served_game_is_reached_by_its_address(soulslab, tmp_path):
+    address, token = f"unix:{tmp_path}/doom.sock", tmp_path / "token"
+    with serving("doom", "--start", "--private", "--address", address, "--token-file", token, "--public") as server:
+        assert server.stdout.readline().startswith("Doom, process ")
+        assert address in server.stdout.readline()
+        assert token.stat().st_mode & 0o777 == 0o600
+        us = (address, "--token-file", token)
+        soulslab("write", us[0], "health=66", *us[1:])
+        assert soulslab("read", us[0], "health", *us[1:]) == "health = 66 hp\n"
+        assert "framebuffer" in soulslab("attach", *us)
+        soulslab("capture", us[0], tmp_path / "shot.png", *us[1:])
+        assert cv2.imread(str(tmp_path / "shot.png")).std() > 10
+        assert "the token is missing" in soulslab("read", address, "health", code=1)
+        public = Path(sys.executable).with_name("pysiphon")
+        status = [public, "--host", address, "status"]
+        done = subprocess.run(status, capture_output=True, text=True, timeout=DEADLINE_S, check=True)
+        assert "Server Status" in done.stdout
+    assert not (tmp_path / "doom.sock").exists()
+
+
 @pytest.fixture(scope="module")
 def doom():
-    """A game that another process started."""
+    """A game that another process started; it runs from here on, so tests with games of their own come first."""
     with PrivateDisplay((640, 480)) as display:
         game = start_doom(display)
         try:
@@ -130,16 +160,6 @@ def test_a_recording_contains_the_requested_parts(soulslab, doom, tmp_path):
     assert "exists" in soulslab("record", "doom", file, *flags, "--frames", "none", code=1)
 
 
-def test_a_value_is_found_by_a_script_and_read_through_the_saved_profile(soulslab, tmp_path):
-    file = tmp_path / "found.toml"
-    said = soulslab("scan", file, "--private", "--", *COMMAND, lines=FIND_BULLETS)
-    assert "held over 1 restart" in said
-    assert "bullets = 48, found by a byte pattern" in said
-    assert load_profile(file).process.command == COMMAND
-    said = soulslab("scan", file, "--start", "--private", lines="wait 3\nvalues\n")
-    assert said.endswith("> values\nbullets = 50\n")
-
-
 def test_a_script_ends_at_its_first_mistake(soulslab, doom, tmp_path):
     file = tmp_path / "found.toml"
     said = soulslab("scan", file, "--pid", doom.pid, lines="= 55\nsve\nquit\n", code=2)
@@ -155,26 +175,6 @@ def test_a_game_is_played_from_the_prompt(soulslab, doom, tmp_path):
     soulslab("scan", tmp_path / "found.toml", "--pid", doom.pid, lines=lines)
     before, after = (cv2.imread(str(shot)).astype(float) for shot in shots)
     assert abs(before - after).mean() > 5
-
-
-def test_a_served_game_is_reached_by_its_address(soulslab, tmp_path):
-    address, token = f"unix:{tmp_path}/doom.sock", tmp_path / "token"
-    with serving("doom", "--start", "--private", "--address", address, "--token-file", token, "--public") as server:
-        assert server.stdout.readline().startswith("Doom, process ")
-        assert address in server.stdout.readline()
-        assert token.stat().st_mode & 0o777 == 0o600
-        us = (address, "--token-file", token)
-        soulslab("write", us[0], "health=66", *us[1:])
-        assert soulslab("read", us[0], "health", *us[1:]) == "health = 66 hp\n"
-        assert "framebuffer" in soulslab("attach", *us)
-        soulslab("capture", us[0], tmp_path / "shot.png", *us[1:])
-        assert cv2.imread(str(tmp_path / "shot.png")).std() > 10
-        assert "the token is missing" in soulslab("read", address, "health", code=1)
-        public = Path(sys.executable).with_name("pysiphon")
-        status = [public, "--host", address, "status"]
-        done = subprocess.run(status, capture_output=True, text=True, timeout=DEADLINE_S, check=True)
-        assert "Server Status" in done.stdout
-    assert not (tmp_path / "doom.sock").exists()
 
 
 def test_a_game_is_played_by_hand(soulslab, doom, tmp_path):

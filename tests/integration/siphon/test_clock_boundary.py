@@ -10,11 +10,12 @@ import pytest
 from soulslab.siphon.local import open_session
 from soulslab.siphon.session import Step
 from soulslab.siphon.tick_alignment import advance_to_tick_middle
+from support.long_form import IS_LONG
 from support.loop_program import LOOPS, TICK_MS, compile_loop_program, loop_profile, read_report
 
 TICK_S = TICK_MS / 1000
 KEYS = ("A", "B", "C", "SPACE", "LEFT_ARROW", "RIGHT_ARROW", "LEFT_CTRL")
-N_STEPS = 300
+N_STEPS = 300 if IS_LONG else 150
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,8 @@ import os
 import signal
 import threading
 import time
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -42,6 +44,13 @@ ENDLESS = msgspec.structs.replace(PROFILE, env={**PROFILE.env, "end": {"death": 
 STALL_S = 1.5
 
 
+@pytest.fixture(scope="module")
+def shared():
+    """A function that returns an environment by its observation, for faults that follow each other in one game."""
+    with ExitStack() as stack:
+        yield cache(lambda observation: stack.enter_context(doom(observation=observation)))
+
+
 # --- the process ------------------------------------------------------------------------------------------------
 
 
@@ -69,19 +78,19 @@ def test_killed_while_a_step_waits():
         assert (observation["health"], info["n_restarts"]) == (100, 1)
 
 
-def test_stopped_in_the_middle_of_an_episode():
+def test_stopped_in_the_middle_of_an_episode(shared, monkeypatch):
     """A stopped game does not count as waiting: no step is reported."""
-    with doom() as env:
-        env._timing = LockstepTiming(TimingOptions(step_s=1 / 35, deadline_s=STALL_S))
-        env.reset()
-        pid = env.session.info.pid
+    env = shared("state")
+    monkeypatch.setattr(env, "_timing", LockstepTiming(TimingOptions(step_s=1 / 35, deadline_s=STALL_S)))
+    env.reset()
+    pid = env.session.info.pid
+    env.step(0)
+    os.kill(pid, signal.SIGSTOP)
+    with pytest.raises(ClockStalledError, match=r"is stopped .*kill -CONT") as caught:
         env.step(0)
-        os.kill(pid, signal.SIGSTOP)
-        with pytest.raises(ClockStalledError, match=r"is stopped .*kill -CONT") as caught:
-            env.step(0)
-        assert STALL_S <= caught.value.waited_s < 3 * STALL_S
-        begins_anew(env, n_restarts=1)
-        await_deaths([pid])
+    assert STALL_S <= caught.value.waited_s < 3 * STALL_S
+    begins_anew(env, n_restarts=1)
+    await_deaths([pid])
 
 
 # --- its window -------------------------------------------------------------------------------------------------
@@ -108,60 +117,60 @@ def test_a_game_whose_window_is_closed(observation):
 
 
 @pytest.mark.parametrize("request_name", ["UnmapWindow", "DestroyWindow"])
-def test_a_closed_window_is_not_captured(request_name):
-    with doom(observation="both") as env:
-        env.reset()
-        with window_of(env) as window, window.x.using("take the window away", window.id):
-            getattr(window.x.core, request_name)(window.id, is_checked=True).check()
-        # Some programs end when another client destroys their window.
-        with pytest.raises((WindowGoneError, ProcessExitedError), match=r"is not mapped|was closed|BadWindow"):
-            env.step(0)
-        begins_anew(env, n_restarts=1)
+def test_a_closed_window_is_not_captured(shared, request_name):
+    env = shared("both")
+    env.reset()
+    with window_of(env) as window, window.x.using("take the window away", window.id):
+        getattr(window.x.core, request_name)(window.id, is_checked=True).check()
+    # Some programs end when another client destroys their window.
+    with pytest.raises((WindowGoneError, ProcessExitedError), match=r"is not mapped|was closed|BadWindow"):
+        env.step(0)
+    begins_anew(env, n_restarts=1)
 
 
-def test_a_closed_window_gets_no_keys():
-    with doom() as env:
-        env.reset()
-        with window_of(env) as window, window.x.using("take the window away", window.id):
-            window.x.core.UnmapWindow(window.id, is_checked=True).check()
-        with pytest.raises(WindowGoneError, match="is not mapped"):
-            env.step(1)
-        begins_anew(env, n_restarts=1)
-
-
-@pytest.mark.parametrize("observation", ["state", "both"])
-def test_the_display_is_killed(observation):
-    """The game ends with the display; either can be noticed first."""
-    with doom(observation=observation) as env:
-        env.reset()
-        pid = env.session._opener._display.pid
+def test_a_closed_window_gets_no_keys(shared):
+    env = shared("state")
+    env.reset()
+    with window_of(env) as window, window.x.using("take the window away", window.id):
+        window.x.core.UnmapWindow(window.id, is_checked=True).check()
+    with pytest.raises(WindowGoneError, match="is not mapped"):
         env.step(1)
-        os.kill(pid, signal.SIGKILL)
-        await_deaths([pid])
-        error = play_until_it_fails(env, action=2)
-        assert isinstance(error, DisplayError | ProcessExitedError)
-        begins_anew(env, n_restarts=1)
-        assert env.session._opener._display.pid != pid
+    begins_anew(env, n_restarts=1)
 
 
 @pytest.mark.parametrize("observation", ["state", "both"])
-def test_the_display_hangs(monkeypatch, observation):
+def test_the_display_is_killed(shared, observation):
+    """The game ends with the display; either can be noticed first."""
+    env = shared(observation)
+    env.reset()
+    pid = env.session._opener._display.pid
+    env.step(1)
+    os.kill(pid, signal.SIGKILL)
+    await_deaths([pid])
+    error = play_until_it_fails(env, action=2)
+    assert isinstance(error, DisplayError | ProcessExitedError)
+    begins_anew(env, n_restarts=1)
+    assert env.session._opener._display.pid != pid
+
+
+@pytest.mark.parametrize("observation", ["state", "both"])
+def test_the_display_hangs(shared, monkeypatch, observation):
     """Without a deadline xcb would wait forever for its reply, and so would a new connection."""
     monkeypatch.setattr(x11, "ANSWER_DEADLINE_S", 2.0)
     monkeypatch.setattr(private_display, "END_DEADLINE_S", 0.2)
-    with doom(observation=observation) as env:
-        env.reset()
-        before = held()
-        pid = env.session._opener._display.pid
-        os.kill(pid, signal.SIGSTOP)
-        started_s = time.monotonic()
-        with pytest.raises(DisplayError, match=r"did not answer within 2 s; it hangs"):
-            env.step(1)
-        begins_anew(env, n_restarts=1)
-        assert time.monotonic() - started_s < 60
-        await_deaths([pid])
-        wait_for(lambda: held()["threads"] == before["threads"])
-        wait_for(lambda: held()["descriptors"] == before["descriptors"], "the descriptors that were open before")
+    env = shared(observation)
+    env.reset()
+    before = held()
+    pid = env.session._opener._display.pid
+    os.kill(pid, signal.SIGSTOP)
+    started_s = time.monotonic()
+    with pytest.raises(DisplayError, match=r"did not answer within 2 s; it hangs"):
+        env.step(1)
+    begins_anew(env, n_restarts=1)
+    assert time.monotonic() - started_s < 60
+    await_deaths([pid])
+    wait_for(lambda: held()["threads"] == before["threads"])
+    wait_for(lambda: held()["descriptors"] == before["descriptors"], "the descriptors that were open before")
 
 
 def test_a_display_that_loses_its_socket_while_it_starts(monkeypatch):
@@ -184,15 +193,15 @@ def test_a_display_that_loses_its_socket_while_it_starts(monkeypatch):
 # --- its memory -------------------------------------------------------------------------------------------------
 
 
-def test_a_value_that_cannot_be_is_named():
-    with doom() as env:
-        env.reset()
-        with memory_of(env.session.info.pid) as (memory, bases):
-            memory.write(bases["players"] + 0x2C, (9999).to_bytes(4, "little"))
-        with pytest.raises(ImplausibleValueError, match="'health' reads 9999") as caught:
-            env.step(0)
-        assert (caught.value.attribute, caught.value.value) == ("health", 9999)
-        begins_anew(env, n_restarts=1)
+def test_a_value_that_cannot_be_is_named(shared):
+    env = shared("state")
+    env.reset()
+    with memory_of(env.session.info.pid) as (memory, bases):
+        memory.write(bases["players"] + 0x2C, (9999).to_bytes(4, "little"))
+    with pytest.raises(ImplausibleValueError, match="'health' reads 9999") as caught:
+        env.step(0)
+    assert (caught.value.attribute, caught.value.value) == ("health", 9999)
+    begins_anew(env, n_restarts=1)
 
 
 def test_a_step_waits_for_the_next_level_where_it_may():

@@ -79,14 +79,13 @@ FAULTS = {
 
 
 def test_failures_and_restarts_leave_no_resources(temporary):
-    """Repeat each fault, and count descriptors, threads, children, shared memory, temporary files."""
+    """Cause each fault twice, and count descriptors, threads, children, shared memory, temporary files."""
     at_first = held()
     with doom(observation="both") as env:
         env.reset()
         inject_fault(env)
         before, files = held(), names(temporary)
-        for _ in range(2):
-            inject_fault(env)
+        inject_fault(env)
         assert without_ids(held()) == without_ids(before)
         assert names(temporary) == files
     assert held() == at_first

@@ -98,6 +98,53 @@ LIES_THERE = {
 PATIENT = ("InputKeyTap", "InitializeInput", "InitializeCapture")
 
 
+def as_the_public_profile_has_it():
+    """Return the profile of Elden Ring with the addresses of the public one, valid in the stand-in."""
+    own = mask_with_public_attributes(load_profile(PUBLIC_ELDEN_RING))
+    with PUBLIC_ELDEN_RING.open("rb") as file:
+        public = resolve_injected(from_public(tomllib.load(file), str(PUBLIC_ELDEN_RING)), own)
+    plain = {name: msgspec.structs.replace(one, alternatives=()) for name, one in own.attributes.items()}
+    extra = {"NpcGlobalPosAngle": public.attributes["NpcGlobalPosAngle"]}
+    return msgspec.structs.replace(own, attributes=plain | extra), public
+
+
+@pytest.fixture
+def elden_ring(tmp_path):
+    """The window with this memory layout, and its server."""
+    profile, _ = as_the_public_profile_has_it()
+    (tmp_path / "mask.toml").write_text(dump_settings(profile))
+    options = SessionOptions(launch="always", options={"size": "320x180"}, screen_px=(320, 180))
+    known = {profile.process.executable: load_profile(PROFILE_PATH)}
+    public = PublicOptions(open_session=open_session, known=known, recordings=tmp_path)
+    with (
+        open_session(stand_in(tmp_path / "mask.toml"), options) as game,
+        PublicService(public) as service,
+        serve(game, ServerOptions(extra_handlers=service.handlers)) as server,
+    ):
+        game.write({"player.no_death": True})
+        game.clock.pause()  # a game that runs takes half a processor
+        yield game, server.address
+
+
+def test_all_that_the_public_profile_of_elden_ring_names_is_read(elden_ring):
+    """The first test, as the Doom of the others runs from its start on."""
+    game, address = elden_ring
+    names = as_the_public_profile_has_it()[1].attributes
+    assert set(names) == set(PUBLIC_ATTRIBUTES)
+    assert len(names) == 33
+    with SiphonClient(address) as client:
+        assert client.init_all(str(PUBLIC_ELDEN_RING), wait_time=0.0)
+        for _ in range(N_MOMENTS):
+            game.clock.advance(0.1)  # and then it stands, so that both look at the same moment
+            for name in names:
+                answer = client.get_attribute(name)
+                assert answer["success"], (name, answer)
+                attribute, number = LIES_THERE.get(name, PUBLIC_ATTRIBUTES[name])
+                assert answer["value"] == pytest.approx(np.atleast_1d(game.read(attribute))[number], abs=1e-6), name
+        assert client.get_attribute("NpcMaxHp")["value"] == 1037
+        assert client.get_attribute("HeroHp")["value"] > 0
+
+
 @pytest.fixture(scope="module")
 def game():
     options = SessionOptions(options={"geometry": "640x400"}, screen_px=(800, 600))
@@ -259,48 +306,3 @@ def test_invalid_messages_do_not_affect_the_game(game, service, server, client, 
     wait_for(lambda: not service._keys.down and not len(service._streams))
     assert game.read("game_tic") > 0
     assert game.capture().pixels.std() > 10
-
-
-def as_the_public_profile_has_it():
-    """Return the profile of Elden Ring with the addresses of the public one, valid in the stand-in."""
-    own = mask_with_public_attributes(load_profile(PUBLIC_ELDEN_RING))
-    with PUBLIC_ELDEN_RING.open("rb") as file:
-        public = resolve_injected(from_public(tomllib.load(file), str(PUBLIC_ELDEN_RING)), own)
-    plain = {name: msgspec.structs.replace(one, alternatives=()) for name, one in own.attributes.items()}
-    extra = {"NpcGlobalPosAngle": public.attributes["NpcGlobalPosAngle"]}
-    return msgspec.structs.replace(own, attributes=plain | extra), public
-
-
-@pytest.fixture
-def elden_ring(tmp_path):
-    """The window with this memory layout, and its server."""
-    profile, _ = as_the_public_profile_has_it()
-    (tmp_path / "mask.toml").write_text(dump_settings(profile))
-    options = SessionOptions(launch="always", options={"size": "320x180"}, screen_px=(320, 180))
-    known = {profile.process.executable: load_profile(PROFILE_PATH)}
-    public = PublicOptions(open_session=open_session, known=known, recordings=tmp_path)
-    with (
-        open_session(stand_in(tmp_path / "mask.toml"), options) as game,
-        PublicService(public) as service,
-        serve(game, ServerOptions(extra_handlers=service.handlers)) as server,
-    ):
-        game.write({"player.no_death": True})
-        yield game, server.address
-
-
-def test_all_that_the_public_profile_of_elden_ring_names_is_read(elden_ring):
-    game, address = elden_ring
-    names = as_the_public_profile_has_it()[1].attributes
-    assert set(names) == set(PUBLIC_ATTRIBUTES)
-    assert len(names) == 33
-    with SiphonClient(address) as client:
-        assert client.init_all(str(PUBLIC_ELDEN_RING), wait_time=0.0)
-        for _ in range(N_MOMENTS):
-            game.clock.advance(0.1)  # and then it stands, so that both look at the same moment
-            for name in names:
-                answer = client.get_attribute(name)
-                assert answer["success"], (name, answer)
-                attribute, number = LIES_THERE.get(name, PUBLIC_ATTRIBUTES[name])
-                assert answer["value"] == pytest.approx(np.atleast_1d(game.read(attribute))[number], abs=1e-6), name
-        assert client.get_attribute("NpcMaxHp")["value"] == 1037
-        assert client.get_attribute("HeroHp")["value"] > 0

@@ -30,6 +30,7 @@ from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import run_sinks
 from soulslab.learn.telemetry import CheckpointSaved, TrainFinished, TrainProgress, TrainStarted
 from soulslab.learn.train import train
+from support.forked import ForkedPopen
 
 TESTS = Path(__file__).parents[2]
 
@@ -79,15 +80,11 @@ def newest(run_dir):
 
 
 def resume_in_fresh_process(*run_dirs):
-    answer = subprocess.run(
-        [sys.executable, "-c", RESUME, str(TESTS), *map(str, run_dirs)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert answer.returncode == 0, answer.stderr
-    return answer.stdout.split()
+    command = [sys.executable, "-c", RESUME, str(TESTS), *map(str, run_dirs)]
+    with ForkedPopen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    return out.split()
 
 
 def check_same_tensors(run_dir, other_dir):

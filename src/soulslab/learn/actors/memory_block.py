@@ -186,9 +186,12 @@ class RecordQueue:
         """Count ``n`` records that the writer dropped."""
         self._block.set(_DROPPED, self.n_dropped + n)
 
-    def take(self) -> NDArray[Any]:
-        """Return copies of the records since the last call, oldest first; raises ChannelError if one is damaged."""
-        n = self.head - self.position
+    def take(self, until: int | None = None) -> NDArray[Any]:
+        """Return copies of the records since the last call, oldest first, up to record ``until`` (exclusive).
+
+        Raises ChannelError if one is damaged.
+        """
+        n = (self.head if until is None else until) - self.position
         if n <= 0:
             return np.empty(0, self._item_type)
         slots = (self.position + np.arange(n)) % self.capacity

@@ -112,7 +112,7 @@ class SharedLearnerEnd:
             _log.warning("%d steps after the checkpoint are lost, because their space was reused", self._n_lost)
             self._filter.is_broken[:] = True
         memory.episode_parts.go_to(episodes_at)
-        self._episodes_at = memory.episode_parts.position
+        self._episodes_at = self._known_parts = memory.episode_parts.position
         memory.weights.begin_era()
 
     @property
@@ -122,6 +122,8 @@ class SharedLearnerEnd:
 
     def take(self, max_decisions: int | None = None) -> NDArray[Any]:
         """Return the rows that have arrived since the last call, oldest first; see `transport.LearnerEnd`."""
+        # The actor sends the rows of an episode before its result, so all rows of these results are taken now.
+        self._known_parts = self._memory.episode_parts.head
         rows = self._memory.rows.take()
         if max_decisions is not None and max_decisions <= 0:  # rows after the limit do not count as lost
             return self._filter.limit(rows, max_decisions)
@@ -130,9 +132,9 @@ class SharedLearnerEnd:
         return self._filter.limit(whole, max_decisions)
 
     def take_episodes(self) -> list[EpisodeResult]:
-        """Return the results that have arrived since the last call, oldest first."""
+        """Return the results that had arrived when :meth:`take` was called, oldest first."""
         ring = self._memory.episode_parts
-        parts = ring.take()
+        parts = ring.take(self._known_parts)
         results = []
         for number, record in enumerate(parts, start=ring.position - len(parts) + 1):
             if record["is_first"]:

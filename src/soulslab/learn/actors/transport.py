@@ -91,7 +91,10 @@ class LearnerEnd(Protocol):
         """
 
     def take_episodes(self) -> list[EpisodeResult]:
-        """Return the results that have arrived since the last call, oldest first."""
+        """Return the results that have arrived since the last call, oldest first.
+
+        All rows of their episodes were returned by :meth:`take` before, or were lost.
+        """
 
     def publish(self, weights: Weights) -> None:
         """Make new weights available to the actor."""

@@ -78,6 +78,13 @@ class HeldStart:
         self._is_settled = self._settle()
         return self._is_settled
 
+    def keep_tick(self) -> None:
+        """Do not give the game a tick in the next call of `wait`: the caller has found it ready.
+
+        It may have been ready before it stood, or only when it stood. It gets the same number of ticks in both cases.
+        """
+        self._is_settled = False
+
     def progress(self) -> str:
         """Return the game time that has passed and the processes that run now, for an error message."""
         busy = [str(pid) for pid in sorted({self.pid, *self.processes()}) if not _is_asleep(pid)]

@@ -59,7 +59,20 @@ def test_results_of_any_length_come_whole(tmp_path_factory, lengths):
     memory = create_memory(tmp_path_factory.mktemp("memory"), ROW, 2, some_weights(0).tensors)
     results = [result(i, n_attacks) for i, n_attacks in enumerate(lengths)]
     SharedActorEnd(memory, 2).push_episodes(results)
-    assert SharedLearnerEnd(memory, 2).take_episodes() == results
+    learner = SharedLearnerEnd(memory, 2)
+    learner.take()
+    assert learner.take_episodes() == results
+
+
+def test_no_result_comes_before_the_rows_of_its_episode(memory):
+    actor, learner = SharedActorEnd(memory, 2), SharedLearnerEnd(memory, 2)
+    actor.push(steps(0, 3))
+    assert numbers_of(learner.take()) == [0, 1, 2]
+    actor.push(steps(3, 2))  # the episode ends while the learner is between both calls
+    actor.push_episodes([result(1)])
+    assert learner.take_episodes() == []
+    assert numbers_of(learner.take()) == [3, 4]
+    assert learner.take_episodes() == [result(1)]
 
 
 def test_a_restarted_actor_gets_the_last_weights_at_once_also_without_a_learner(tmp_path, memory):
@@ -197,11 +210,13 @@ def test_a_full_memory_of_results_drops_them_whole(tmp_path, monkeypatch):
     actor, learner = SharedActorEnd(memory, 2), SharedLearnerEnd(memory, 2)
     long = [result(i, 80) for i in range(10)]
     actor.push_episodes(long)
+    learner.take()
     found = learner.take_episodes()
     assert 1 <= len(found) < 10
     assert found == long[: len(found)]
     learner.commit(learner.state())
     actor.push_episodes(long[8:9])
+    learner.take()
     assert learner.take_episodes() == long[8:9]
 
 
@@ -209,8 +224,10 @@ def test_a_result_of_another_version_is_refused(memory, monkeypatch):
     monkeypatch.setattr(ends_module, "MESSAGE_VERSION", 2)
     SharedActorEnd(memory, 2).push_episodes([result(0)])
     monkeypatch.setattr(ends_module, "MESSAGE_VERSION", 1)
+    learner = SharedLearnerEnd(memory, 2)
+    learner.take()
     with pytest.raises(ChannelError, match="version 2, but this soulslab reads version 1"):
-        SharedLearnerEnd(memory, 2).take_episodes()
+        learner.take_episodes()
 
 
 def test_files_of_two_memories_are_refused(tmp_path):

@@ -106,6 +106,7 @@ def test_rows_do_not_change_after_the_push(actor, learner):
 def test_results_arrive_once_and_in_order(actor, learner):
     actor.push_episodes([result(1), result(2, n_attacks=100)])
     actor.push_episodes([result(3)])
+    learner.take()
     assert learner.take_episodes() == [result(1), result(2, n_attacks=100), result(3)]
     assert learner.take_episodes() == []
 

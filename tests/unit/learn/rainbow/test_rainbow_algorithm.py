@@ -44,6 +44,7 @@ from soulslab.learn.telemetry import (
 from soulslab.learn.train import train
 from soulslab.learn.training import load_run_settings
 from support.fights import ARENA, record_random
+from support.forked import ForkedPopen
 from support.waiting import wait_for
 
 TESTS = Path(__file__).parents[3]
@@ -100,7 +101,7 @@ def newest(run_dir):
 
 def start(how, *runs):
     command = [sys.executable, "-c", PROCESS, str(TESTS), how, *(str(path) for run in runs for path in run)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return ForkedPopen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def check_finished(process):

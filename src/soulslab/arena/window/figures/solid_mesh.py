@@ -65,7 +65,7 @@ class Mesh:
     def polygon(self, corners: Floats | Sequence[Point], colour: Colour, *, is_two_sided: bool = False) -> Mesh:
         """Add a flat, convex polygon with its corners counter-clockwise as seen from its front."""
         places = np.asarray(corners, np.float64)
-        normal = _unit(np.cross(places[1] - places[0], places[2] - places[0]))
+        normal = _unit(_cross(places[1] - places[0], places[2] - places[0]))
         fan = np.array([(0, i, i + 1) for i in range(1, len(places) - 1)])
         self._add(places, np.tile(normal, (len(places), 1)), colour, fan)
         if is_two_sided:
@@ -241,6 +241,12 @@ def _unit(vector: Floats) -> Floats:
     return unit
 
 
+def _cross(one: Floats, other: Floats) -> Floats:
+    """Return the cross product of two vectors; `numpy.cross` takes many times as long for them."""
+    (ax, ay, az), (bx, by, bz) = one.tolist(), other.tolist()
+    return np.array((ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx))
+
+
 def _unit_rows(rows: Floats) -> Floats:
     unit: Floats = rows / np.maximum(np.linalg.norm(rows, axis=1), 1e-9)[:, None]
     return unit
@@ -249,7 +255,7 @@ def _unit_rows(rows: Floats) -> Floats:
 def _frame(way: Floats) -> tuple[Floats, Floats, Floats]:
     """Return three axes: along a direction, across and up, such that across x up = along."""
     along = _unit(way)
-    across = np.cross(along, (0.0, 0.0, 1.0)) if abs(along[2]) < 0.99 else np.array((1.0, 0.0, 0.0))
+    across = _cross(along, np.array((0.0, 0.0, 1.0))) if abs(along[2]) < 0.99 else np.array((1.0, 0.0, 0.0))
     across = _unit(across)
-    up = np.cross(along, across)
+    up = _cross(along, across)
     return along, across, up

@@ -16,9 +16,12 @@ enum { RUNS, PARKED, STILL, CROWDED, LOOPED };
  * again. An attempt that fails slows the game down by 10 %, so it comes late where the last step ended without a proof. */
 #define FIRST_PROOF_NS (CLOCK_MS / 10)
 #define UNLIKELY_PROOF_NS CLOCK_MS
-/* How long the game may run before its threads are sampled, and how long until the next samples. */
+/* How long the game may run before its threads are sampled, and the shortest time until the next samples. A game that has
+ * run for long is loading, and frequent samples would take a fifth of its time: the pause grows to this share of the time
+ * that it has run. */
 #define FIRST_SAMPLE_NS (2 * CLOCK_MS)
 #define NEXT_SAMPLE_NS (CLOCK_MS / 5)
+#define SAMPLE_SHARE 8
 /* How long a thread may wait for a lock that a thread with a later turn holds. */
 #define STUCK_TURN_NS (250 * CLOCK_MS)
 /* How long the events of the gamepad may take to the queues of the game, which may have ended or be stopped. */
@@ -331,6 +334,7 @@ PUBLIC int soulslab_clock_wait(struct clock_page *page, int pid, int64_t timeout
     int64_t started_ns = clock_real_ns(), deadline_ns = started_ns + timeout_ns;
     int64_t first_proof_ns = atomic_load(&page->needs_proof) ? FIRST_PROOF_NS : UNLIKELY_PROOF_NS;
     int64_t proof_ns = started_ns + first_proof_ns, sample_ns = started_ns + FIRST_SAMPLE_NS;
+    int64_t turn_ns = started_ns;
     int result = RUNS;
     atomic_fetch_add(&page->n_watchers, 1);
     for (;;) {
@@ -342,6 +346,7 @@ PUBLIC int soulslab_clock_wait(struct clock_page *page, int pid, int64_t timeout
         int64_t now_ns = clock_real_ns();
         if (result != RUNS && begin_turn(page)) {
             result = RUNS;
+            turn_ns = now_ns;
             proof_ns = now_ns + first_proof_ns;
             sample_ns = now_ns + FIRST_SAMPLE_NS;
             continue;
@@ -352,7 +357,8 @@ PUBLIC int soulslab_clock_wait(struct clock_page *page, int pid, int64_t timeout
             proof_ns = now_ns + (now_ns - started_ns) / 2;
         if (moment.is_frozen && now_ns >= sample_ns) {
             sample(page, moment.generation);
-            sample_ns = now_ns + NEXT_SAMPLE_NS;
+            int64_t pause_ns = (now_ns - turn_ns) / SAMPLE_SHARE;
+            sample_ns = now_ns + (pause_ns > NEXT_SAMPLE_NS ? pause_ns : NEXT_SAMPLE_NS);
         }
         int64_t next_ns = proof_ns < sample_ns ? proof_ns : sample_ns;
         int64_t until_ns = moment.is_frozen && next_ns < deadline_ns ? next_ns : deadline_ns;
