@@ -31,6 +31,7 @@ class WindowsPainter:
             [os.environ["WINDOWS_PAINTER"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
         )
         self.pid = self.process.pid
+        self._windows: list[int] = []
 
     def ask(self, *words: object) -> str:
         assert self.process.stdin is not None
@@ -41,7 +42,15 @@ class WindowsPainter:
 
     def open(self, x: int, y: int, width: int, height: int, title: str = "painter") -> int:
         """Open a window and return its handle."""
-        return int(self.ask("open", x, y, width, height, title))
+        self._windows.append(int(self.ask("open", x, y, width, height, title)))
+        return self._windows[-1]
+
+    def close_all(self) -> None:
+        """Handle messages again and close every window."""
+        self.ask("go")
+        for window in self._windows:
+            self.ask("destroy", window)
+        self._windows.clear()
 
     def events(self, what: str = "events") -> list[tuple[str, int, int]]:
         """Return what arrived since the last call: kind, code, value."""

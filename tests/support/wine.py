@@ -141,9 +141,13 @@ class WindowsInstallation:
         # No window manager runs. Wine would wait 2 s for it whenever a window is hidden or closed.
         with (self.prefix / "user.reg").open("a", encoding="utf-8") as registry:
             registry.write('\n[Software\\\\Wine\\\\X11 Driver]\n"Managed"="N"\n')
-        # Wine asks SDL for gamepads every millisecond, which takes 3 % of a core, and delays its other drivers.
+        service = "\n[System\\\\CurrentControlSet\\\\Services\\\\{}]\n{}\n"
         with (self.prefix / "system.reg").open("a", encoding="utf-8") as registry:
-            registry.write('\n[System\\\\CurrentControlSet\\\\Services\\\\winebus]\n"Enable SDL"=dword:00000000\n')
+            # Wine asks SDL for gamepads every millisecond, which takes 3 % of a core, and delays its other drivers.
+            registry.write(service.format("winebus", '"Enable SDL"=dword:00000000'))
+            # Each `os.stat` asks this service for the number of the volume, and an import makes three of them. Without
+            # it they are 0, and a start of Python with its imports makes 40 % fewer requests to the server of Wine.
+            registry.write(service.format("MountMgr", '"Start"=dword:00000004'))
 
     def end_all(self) -> None:
         """End all processes in the installation, and wait for the end of Wine's server.

@@ -8,6 +8,7 @@ import sys
 import time
 from contextlib import ExitStack, closing, contextmanager, suppress
 from ctypes import wintypes
+from functools import partial
 
 import pytest
 
@@ -21,7 +22,7 @@ from soulslab.siphon.clock.lockstep import LockstepClock, attach_lockstep
 from soulslab.siphon.clock.lockstep_page import LockstepPage
 from soulslab.siphon.clock.windows_start import start_with_clock
 from soulslab.siphon.clock_selection import find_lockstep_fault
-from soulslab.siphon.memory.windows import WindowsMemory
+from soulslab.siphon.memory.windows import WindowsMemory, read_function
 from soulslab.siphon.memory.windows_regions import ranges
 from soulslab.siphon.process.windows import running
 from soulslab.siphon.tick_alignment import advance_to_tick_middle
@@ -65,6 +66,7 @@ class Player:
 
     def __init__(self, pid):
         self._memory = WindowsMemory(pid)
+        self._read_process = partial(read_function(), self._memory.handle)
         self._player = self._find_player()
 
     @property
@@ -85,10 +87,17 @@ class Player:
         self._memory.close()
 
     def _number(self, address):
-        return struct.unpack("<I", self._memory.read(address, 4))[0]
+        return struct.unpack("<I", self._read(address, 4))[0]
 
     def _pointer(self, address):
-        return struct.unpack("<Q", self._memory.read(address, 8))[0]
+        return struct.unpack("<Q", self._read(address, 8))[0]
+
+    def _read(self, address, size):
+        """Read as on Windows. Under Wine `WindowsMemory.read` also asks the game for the protection of the page."""
+        buffer = ctypes.create_string_buffer(size)
+        if self._read_process(address, buffer, size, None):
+            return buffer.raw
+        return self._memory.read(address, size)  # raises the error
 
     def _find_player(self):
         code = self._memory.read(PROGRAM_AT + CODE_AT, CODE_SIZE)

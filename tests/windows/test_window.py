@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -19,10 +20,30 @@ from support.windows_painter import painting
 MINIMISE, RESTORE, HIDE = 6, 9, 0
 
 
+@pytest.fixture(scope="module")
+def started():
+    """The programs that were started so far, by their fixture; the tests share each until one of them ends it."""
+    with ExitStack() as stack:
+        yield stack, {}
+
+
+def lend(started, name):
+    stack, programs = started
+    if name not in programs or programs[name].process.poll() is not None:
+        programs[name] = stack.enter_context(painting())
+    yield programs[name]
+    if programs[name].process.poll() is None:
+        programs[name].close_all()
+
+
 @pytest.fixture
-def painter():
-    with painting() as painter:
-        yield painter
+def painter(started):
+    yield from lend(started, "painter")
+
+
+@pytest.fixture
+def other(started):
+    yield from lend(started, "other")
 
 
 def test_the_largest_visible_window_of_the_process_is_chosen(painter):
@@ -54,10 +75,9 @@ def test_a_minimised_window_is_listed_as_such(painter):
         find_window(painter.pid)
 
 
-def test_processes_with_a_window_are_selected(painter):
+def test_processes_with_a_window_are_selected(painter, other):
     painter.open(0, 0, 180, 50, "a window")
-    with painting() as other:
-        assert with_window([other.pid, painter.pid], "a window") == [painter.pid]
+    assert with_window([other.pid, painter.pid], "a window") == [painter.pid]
 
 
 def test_it_is_waited_for(painter):
@@ -144,34 +164,31 @@ def test_it_can_be_asked_to_close(painter):
     wait_for(lambda: painter.ask("exists", window.id) == "0", "the window to close itself")
 
 
-def test_it_is_brought_to_the_front_over_another_program(painter):
+def test_it_is_brought_to_the_front_over_another_program(painter, other):
     window = Window(painter.open(10, 20, 180, 50))
-    with painting() as other:
-        cover = Window(other.open(20, 30, 180, 50))
-        other.ask("front", cover.id)
-        assert not window.is_in_front()
-        window.bring_to_front()
-        assert window.is_in_front()
-        assert not window.state().cover
-        assert window.state().width_px == 180
+    cover = Window(other.open(20, 30, 180, 50))
+    other.ask("front", cover.id)
+    assert not window.is_in_front()
+    window.bring_to_front()
+    assert window.is_in_front()
+    assert not window.state().cover
+    assert window.state().width_px == 180
 
 
-def test_the_front_window_of_a_program_that_handles_no_messages_is_replaced(painter):
+def test_the_front_window_of_a_program_that_handles_no_messages_is_replaced(painter, other):
     window = Window(painter.open(10, 20, 180, 50))
-    with painting() as other:
-        other.ask("front", other.open(20, 30, 180, 50))
-        other.ask("hold")
-        window.bring_to_front()
-        assert window.is_in_front()
+    other.ask("front", other.open(20, 30, 180, 50))
+    other.ask("hold")
+    window.bring_to_front()
+    assert window.is_in_front()
 
 
-def test_a_window_that_does_not_come_to_the_front_is_reported_with_advice(painter, monkeypatch):
+def test_a_window_that_does_not_come_to_the_front_is_reported_with_advice(painter, other, monkeypatch):
     window = Window(painter.open(10, 20, 180, 50))
-    with painting() as other:
-        other.ask("front", other.open(20, 30, 180, 50, "in front"))
-        monkeypatch.setattr(windows_window, "_user", _without_front(windows_window._user))
-        with pytest.raises(WindowError, match=r"'in front' is in front\. Click on the window of the game"):
-            window.bring_to_front(0.05)
+    other.ask("front", other.open(20, 30, 180, 50, "in front"))
+    monkeypatch.setattr(windows_window, "_user", _without_front(windows_window._user))
+    with pytest.raises(WindowError, match=r"'in front' is in front\. Click on the window of the game"):
+        window.bring_to_front(0.05)
 
 
 def _without_front(user):
