@@ -77,6 +77,17 @@ def test_drawn_bosses_are_valid_and_within_the_intervals():
     assert draw_boss(judge, uncertainty, rng, width=0.0) == judge
 
 
+def test_an_arc_without_an_upper_bound_is_often_a_full_circle():
+    judge = shipped("judge")
+    arcs = [place for place, _ in numbers_of(judge) if place.endswith("windows[0].arc_rad")]
+    bounded, open_ended = arcs[0], arcs[1]
+    uncertainty = Uncertainty(intervals={bounded: (0.5, 3.0), open_ended: (0.5, 6.283185)})
+    rng = np.random.default_rng(4)
+    drawn = [dict(numbers_of(draw_boss(judge, uncertainty, rng))) for _ in range(300)]
+    assert np.mean([numbers[open_ended] > 6.28 for numbers in drawn]) == pytest.approx(0.36, abs=0.06)
+    assert all(0.5 <= numbers[bounded] <= 3.0 for numbers in drawn)
+
+
 def test_a_drawn_number_keeps_the_bounds_of_a_boss_file():
     judge = shipped("judge")
     wide = {place: (-5.0, 5.0) for place, _ in numbers_of(judge) if not place.startswith("ground")}
