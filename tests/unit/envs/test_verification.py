@@ -304,7 +304,8 @@ def test_a_game_without_ticks_is_verified_by_equal_episodes():
     found, _ = verify(profile=msgspec.structs.replace(profile, clock=clock, env=env))
     assert (found.step_s, found.n_counted, found.n_equal_steps, failures_of(found)) == (0.25, 0, 40, [])
     assert found.is_verified
-    assert shown([found]).splitlines()[-1].split()[:5] == ["toy", "lockstep", "-", "-", "40"]
+    # On a busy machine, a note about waits follows the row.
+    assert ["toy", "lockstep", "-", "-", "40"] in [line.split()[:5] for line in shown([found]).splitlines()]
 
 
 def test_a_profile_without_an_env_table_plays_all_of_its_keys():
