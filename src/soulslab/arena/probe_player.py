@@ -3,8 +3,8 @@
 It plays the fights from which a boss is fitted. It reads only the state of the duel, as every game shows it. It learns
 from its own fights at which times each animation hits, and how far its own attacks reach. It answers each attack of the
 boss in a way that it draws: it goes to where its reach may end, walks aside from it, passes the boss, stands still,
-walks, parries, or rolls early, late or in time. Between attacks it keeps a distance and a side, which change every few
-seconds, stays at the back of the boss, or attacks as often as it can. With little health it only rolls in time and
+walks, parries, or rolls early, late or in time. Between attacks it keeps a distance and a side, stays at the back of
+the boss, or attacks as often as it can; this changes every few seconds. With little health it only rolls in time and
 strikes when the boss cannot hit, so that it survives to see the second phase.
 """
 
@@ -69,8 +69,9 @@ ASIDE_S: Final = 0.5
 PASS_PROBABILITY: Final = 0.5
 PASS_S: Final = (0.55, 0.85)
 #: Probability that it stays at the back of the boss, so that it sees the attacks that the boss chooses against a player
-#: there, and whether the others hit there; and the cosine of the bearing from which it is at the back.
+#: there, and whether the others hit there.
 FLANK_PROBABILITY: Final = 0.2
+#: Distance that it keeps there (m), and the cosine of the bearing from which it is there.
 FLANK_M: Final = 1.2
 BEHIND_COS: Final = -0.7
 #: Distances between the centres that the player keeps, from which one is drawn every few seconds (m).
@@ -196,11 +197,12 @@ class _Fight:
         self._health_share = 1.0
         self._last_m = math.inf
         self._strike_left_s, self._strike_from_m = -1.0, 0.0
-        self._flanks = False
+        self._flanks = self._is_behind = False
         self._new_response(UNKNOWN_ANIMATION)
         self._keep()
         if self._rng.random() < FAR_START_SHARE:
-            self._presses, self._distance_m, self._keep_left_s = False, max(DISTANCES_M), max(KEEP_S)
+            self._presses = self._flanks = False
+            self._distance_m, self._keep_left_s = max(DISTANCES_M), max(KEEP_S)
 
     def act(self, state: Record, mask: NDArray[np.bool_]) -> int:
         """Choose an action."""
@@ -217,8 +219,8 @@ class _Fight:
             if action is not None:
                 return action
         is_helpless = animation in (STAGGER, PARRY_STUN)
-        if self._flanks and not is_helpless:
-            return self._flank(state, mask, distance)
+        if self._flanks and not is_helpless and self._health_share > CAREFUL_SHARE:
+            return self._flank(mask, distance, has_stamina=float(state.player_sp) >= ENOUGH_SP)
         is_open = is_helpless or (is_attack and self._known.open_s(animation, now_s) >= STRIKE_S)
         is_pressing = self._presses and self._health_share > CAREFUL_SHARE
         if (is_open or is_pressing) and mask[LIGHT_ATTACK] and float(state.player_sp) >= ENOUGH_SP:
@@ -256,6 +258,9 @@ class _Fight:
                 self._strike_left_s = -1.0
             elif self._strike_left_s <= 0.0:
                 self._known.reach_m = max(self._known.reach_m - 0.03, 1.5)
+        player, boss, angle = state.player_pose, state.boss_pose, float(state.boss_pose[3])
+        ahead_m = -math.sin(angle) * (player[0] - boss[0]) - math.cos(angle) * (player[1] - boss[1])
+        self._is_behind = bool(ahead_m < BEHIND_COS * distance)
         self._health_share = float(state.player_hp) / max(float(state.player_max_hp), 1.0)
         self._animation, self._time_s, self._boss_hp, self._last_m = animation, now_s, boss_hp, distance
 
@@ -269,7 +274,7 @@ class _Fight:
             shares = np.array(list(frequencies.values()))
             drawn = list(frequencies)[int(rng.choice(len(shares), p=shares / shares.sum()))]
             self._response = "aside" if self._flanks else drawn
-            if self._response == "aside":
+            if drawn == "aside":
                 self._known.n_aside[animation] = self._known.n_aside.get(animation, 0) + 1
         is_varied = is_curious and rng.random() < VARIED_SHARE
         self._aside = int(rng.choice((LEFT, RIGHT)))
@@ -299,7 +304,7 @@ class _Fight:
             if missing_m > ROLL_M and blow_s > ROLL_S and mask[FIRST_ROLL]:
                 return FIRST_ROLL + BACKWARD
             way = BACKWARD if missing_m > 0.0 else FORWARD
-        elif self._passes and blow_s > PASS_S[0]:
+        elif self._passes and not self._is_behind and blow_s > PASS_S[0]:
             # A roll to the front passes the boss on one side, and ends before the blow.
             way = FIRST_ROLL + SAFE_ROLLS[self._aside == LEFT] if blow_s <= PASS_S[1] else FORWARD
         elif distance > known.farthest_m(animation, now_s):
@@ -320,15 +325,12 @@ class _Fight:
             self._presses, self._distance_m = False, FLANK_M
             self._side = int(rng.choice((LEFT, RIGHT)))
 
-    def _flank(self, state: Record, mask: NDArray[np.bool_], distance: float) -> int:
+    def _flank(self, mask: NDArray[np.bool_], distance: float, *, has_stamina: bool) -> int:
         """Return a step to the back of the boss: round it, or with a roll past it."""
-        boss_x, boss_y, boss_angle = (float(state.boss_pose[i]) for i in (0, 1, 3))
-        dx, dy = float(state.player_pose[0]) - boss_x, float(state.player_pose[1]) - boss_y
-        is_behind = -math.sin(boss_angle) * dx - math.cos(boss_angle) * dy < BEHIND_COS * distance
         if distance <= FLANK_M + 0.4:
-            return NOTHING if is_behind else self._side
+            return NOTHING if self._is_behind else self._side
         past = FIRST_ROLL + SAFE_ROLLS[self._side == LEFT]
-        rolls = distance < ROLL_M and not is_behind and float(state.player_sp) >= ENOUGH_SP
+        rolls = distance < ROLL_M and not self._is_behind and has_stamina
         return past if rolls and mask[past] else FORWARD
 
     def _move(self, player: NDArray[np.float64], distance: float) -> int:

@@ -43,9 +43,10 @@ SUFFIX = ".uncertainty.toml"
 _STEP = re.compile(r"([A-Za-z_]\w*)|\[(\d+)\]")
 _Number = Annotated[float, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
 
-#: An arc of at least this (rad) is a full circle, and the probability that an arc without an upper bound is one: the
-#: attacks of a game are aimed or hit everywhere, and a policy would otherwise stand where few of the drawn bosses hit.
-FULL_CIRCLE_RAD = 6.28
+#: An interval that ends above this (rad) does not exclude a full circle.
+NEARLY_FULL_RAD = 6.28
+#: Probability that such an arc is drawn as a full circle. The normal distribution would draw few of them, and a policy
+#: would learn to stand behind the boss.
 FULL_CIRCLE_PROBABILITY = 1 / 3
 #: Largest bearing of a boss file.
 MAX_BEARING = 3.1416
@@ -151,8 +152,8 @@ def draw_boss(boss: Boss, uncertainty: Uncertainty, rng: np.random.Generator, *,
 
     The distribution of a number is a normal one on either side of the fitted number, which is its median, with the
     interval as its 90 % interval; nothing is drawn from beyond the interval. A uniform distribution would draw too many
-    extreme numbers: an interval is often much longer on one side. An arc without an upper bound is a full circle in a
-    third of the draws.
+    extreme numbers: an interval is often much longer on one side. With width 1, an arc whose interval does not exclude
+    a full circle is one in a third of the draws.
 
     Args:
         boss: The fitted boss.
@@ -166,7 +167,7 @@ def draw_boss(boss: Boss, uncertainty: Uncertainty, rng: np.random.Generator, *,
         fitted = numbers[place]
         share = min(max(rng.normal() / Z, -1.0), 1.0)
         span = share * (high - fitted if share > 0.0 else fitted - low)
-        if place.endswith("arc_rad") and high >= FULL_CIRCLE_RAD and rng.random() < FULL_CIRCLE_PROBABILITY:
+        if place.endswith("arc_rad") and high > NEARLY_FULL_RAD and rng.random() < FULL_CIRCLE_PROBABILITY:
             span = high - fitted
         least, most = _bounds(place)
         drawn[place] = min(max(fitted + width * span, least), most)

@@ -77,7 +77,7 @@ def test_drawn_bosses_are_valid_and_within_the_intervals():
     assert draw_boss(judge, uncertainty, rng, width=0.0) == judge
 
 
-def test_an_arc_without_an_upper_bound_is_often_a_full_circle():
+def test_an_arc_that_may_be_a_full_circle_is_often_a_full_circle():
     judge = shipped("judge")
     arcs = [place for place, _ in numbers_of(judge) if place.endswith("windows[0].arc_rad")]
     bounded, open_ended = arcs[0], arcs[1]
