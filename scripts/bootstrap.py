@@ -340,7 +340,7 @@ def set_up() -> None:
 
 
 def compile_packages() -> None:
-    """Compile all installed modules but the packages' own tests on all processors; pip would use one."""
+    """Compile all installed modules, except the packages' own tests, with all processors; pip would use one."""
     tests = r"site-packages.*[/\\]tests?[/\\]"
     command = [str(program("python")), "-m", "compileall", "-q", "-j", "0", "-x", tests, str(VENV)]
     with phase("bytecode", LOG) as log:

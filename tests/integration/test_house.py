@@ -115,4 +115,16 @@ def test_site_builds_without_warnings(tmp_path):
 
 def test_ci_runs_make_check_and_test():
     script = (ROOT / ".ci" / "run").read_text()
-    assert re.findall(r"^make (\w+)", script, re.MULTILINE) == ["setup", "check", "test"]
+    assert re.findall(r"^make (\w+)", script, re.MULTILINE) == ["test", "check", "test"]
+
+
+@pytest.mark.parametrize(("failing", "status"), [("check", 3), ("test", 3), ("neither", 0)])
+def test_ci_fails_if_a_command_fails(tmp_path, failing, status):
+    make = tmp_path / "make"
+    make.write_text(f'#!/bin/sh\necho "$*"\n[ "$*" != {failing} ] || exit 3\n')
+    make.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    ran = subprocess.run(
+        [ROOT / ".ci" / "run"], env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stdout.split("\n")) == (status, ["test ARGS=--version", "test", "check", ""])

@@ -3,6 +3,9 @@
 A server process, which has no threads, imports the modules at the first use. It forks a process for each program, which
 gets the arguments, environment, working folder and streams of a new one. All processes of the suite share the server,
 which ends with the one that called `prepare_server`.
+
+A forked program has the command line of the server in ``/proc``, and variables of the environment that are read at the
+import of a module, such as ``NUMBA_DISABLE_JIT``, have no effect. Tests of these start a real program.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ import os
 import runpy
 import select
 import selectors
+import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -53,6 +58,8 @@ class ForkedPopen(subprocess.Popen):
         given = signature(subprocess.Popen._execute_child).bind(self, args, *others).arguments
         executable, option, program, *arguments = args
         assert executable == sys.executable, args
+        assert not given["pass_fds"], args
+        assert given["preexec_fn"] is None, args
         assert option in {"-m", "-c"}, args
         pairs = (("p2cread", 0), ("c2pwrite", 1), ("errwrite", 2))
         streams = [given[name] if given[name] != -1 else number for name, number in pairs]
@@ -133,7 +140,7 @@ def _start_server(address: str, session: str) -> None:
         listener.listen(100)
         # In a session of its own, and not as a child of this process, which would have to wait for its end.
         subprocess.run(
-            ["/usr/bin/setsid", "--fork", sys.executable, "-c", code, str(listener.fileno()), session],
+            [shutil.which("setsid") or "setsid", "--fork", sys.executable, "-c", code, str(listener.fileno()), session],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
@@ -159,12 +166,16 @@ def _run_forked(listener_fd: int, session_pid: int) -> None:
         code = None
     except SystemExit as error:
         code = error.code
+        if isinstance(code, str):
+            sys.stderr.write(f"{code}\n")
+            code = 1
     except BaseException:  # noqa: BLE001 - as the interpreter does it
         traceback.print_exc()
     # As a process of `multiprocessing` ends; the interpreter would need 0.2 s to remove all modules.
     threading._shutdown()
     atexit._run_exitfuncs()
     sys.stdout.flush()
+    sys.stderr.flush()
     os._exit(code or 0)
 
 
@@ -183,6 +194,8 @@ def _serve(listener: socket.socket, session: int) -> dict[str, Any]:
         while True:
             for key, _ in selector.select():
                 if key.fd == session:
+                    for pid, _ in children.values():
+                        os.kill(pid, signal.SIGKILL)
                     os._exit(0)
                 if key.fd in children:
                     selector.unregister(key.fd)

@@ -245,7 +245,8 @@ class RealGameOpener(ABC):
             game.servers = self.find_servers(game.pid)
         choice = _open_clock(game, profile, options, deadline)
         game.parts.callback(game.clock.close)
-        if game.start is not None:  # again, before the clock closes the page: a game whose time stands ignores SIGTERM
+        if game.start is not None:
+            # Again, before the clock closes the page: a game whose time stands cannot handle SIGTERM in its loop.
             game.parts.callback(game.start.close)
         game.info = SessionInfo(
             pid=game.pid,

@@ -30,6 +30,7 @@ from soulslab.siphon.clock.lockstep import LockstepClock
 from soulslab.siphon.clock.lockstep_page import LockstepPage
 from soulslab.siphon.linux_game import LinuxGameOpener
 from soulslab.siphon.local import LocalSession, open_session
+from soulslab.siphon.process.launch import GameProcess
 from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.process.x11 import XConnection
 from soulslab.siphon.profile import ClockFacts, Process, Profile, load_profile
@@ -256,8 +257,9 @@ Path(sys.argv[1]).write_text("in order")
 """
 
 
-def test_the_window_that_a_game_settles_for_is_the_one(tmp_path):
+def test_the_window_that_a_game_settles_for_is_the_one(tmp_path, monkeypatch):
     """SDL closes its first window when it has selected a renderer. At the end the game can save what it has."""
+    monkeypatch.setattr(GameProcess.kill, "__defaults__", (60.0,))  # time for a busy machine
     saved = tmp_path / "saved"
     python = Path(sys.executable).resolve()
     game = Process(

@@ -127,7 +127,7 @@ def elden_ring(tmp_path):
 
 
 def test_all_that_the_public_profile_of_elden_ring_names_is_read(elden_ring):
-    """The first test, as the Doom of the others runs from its start on."""
+    """It comes first, because the Doom of the other tests runs in real time."""
     game, address = elden_ring
     names = as_the_public_profile_has_it()[1].attributes
     assert set(names) == set(PUBLIC_ATTRIBUTES)

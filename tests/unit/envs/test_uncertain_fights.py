@@ -170,10 +170,9 @@ def test_the_replay_of_a_step_ends_where_the_step_ended(ticks):
         before = simulator.duels.copy()
         action = int(rng.choice(np.flatnonzero(simulator.masks[0])))
         simulator.step(np.array([action]))
-        for _duel in replay_ticks(before, simulator.fight[0], action, 6):
-            pass
+        ticks = replay_ticks(before, simulator.fight[0], action, 6)
         for name in ("p_x", "p_y", "p_hp", "b_x", "b_hp", "p_anim", "p_ticks", "last_action", "second_last_action"):
-            assert before[name][0] == simulator.duels[name][0], name
+            assert before[name][0] == ticks[name][-1] == simulator.duels[name][0], name
 
 
 def test_the_latency_of_each_fight_is_drawn():
