@@ -33,12 +33,15 @@ import msgspec
 from soulslab.siphon.local import open_session
 from soulslab.siphon.pad import Pad
 from soulslab.siphon.session import SessionOptions
-from support.pad_program import pad_profile
+from support.pad_program import pad_profile, read_report
+from support.waiting import wait_for
 program, report, way, clock, display, held = sys.argv[1:]
 profile = pad_profile(Path(program), Path(report), way)
 options = SessionOptions(launch="always", input_backend="pad", on_orphan="run", clock=clock, display=display)
 game = open_session(profile, options)
 game.clock.run(1.0)
+# Events from before it opens the device would be lost.
+wait_for(lambda: read_report(Path(report)).n_ticks > 0)
 game.input.set_pad(msgspec.json.decode(held, type=Pad))
 print(game.info.pid, flush=True)
 sys.stdin.read()
@@ -162,6 +165,7 @@ def test_a_program_that_does_not_read_gets_the_last_state(play, report):
 def test_a_game_in_real_time_has_a_pad(play, report):
     game = play("thread", clock="realtime")
     assert game.info.clock_grade == "realtime"
+    wait_for(lambda: read_report(report).n_ticks > 0, "the device to be opened")
     game.input.set_pad(HELD)
     wait_for(lambda: read_report(report).pad == HELD.to_bytes(), "the state")
     game.input.set_held(["SPACE"])
