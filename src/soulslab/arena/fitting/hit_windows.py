@@ -193,7 +193,7 @@ def _split(group: list[Hit], risk: Risk) -> list[list[Hit]]:
         last = parts[-1][-1].k
         hit_now = [other.attack for other in parts[-1]]
         between_them = (inside.k > last) & (inside.k < hit.k) & ~np.isin(inside.attack, hit_now)
-        if hit.k - last > SPLIT_TICKS or (hit.k - last > 2 and len(np.unique(inside.attack[between_them])) >= 2):
+        if hit.k - last > SPLIT_TICKS or (hit.k - last > 2 and len(np.unique(inside.attack[between_them])) >= 3):
             parts.append([])
         parts[-1].append(hit)
     return parts
