@@ -19,6 +19,9 @@ from soulslab.arena.fitting.estimate import Estimate, between
 
 #: Hits that are farther apart belong to different windows (s. `_split`).
 SPLIT_TICKS = 15
+#: So many attacks with near misses between two hits show that the hits belong to different windows. Fewer may be
+#: outside of the area: the widest hit and the farthest one need not be the same.
+N_BETWEEN = 3
 #: So many hits in the same tick show that a window opens in it.
 N_AT_START = 3
 #: Lengths of a window that are assumed if nothing bounds it.
@@ -193,7 +196,8 @@ def _split(group: list[Hit], risk: Risk) -> list[list[Hit]]:
         last = parts[-1][-1].k
         hit_now = [other.attack for other in parts[-1]]
         between_them = (inside.k > last) & (inside.k < hit.k) & ~np.isin(inside.attack, hit_now)
-        if hit.k - last > SPLIT_TICKS or (hit.k - last > 2 and len(np.unique(inside.attack[between_them])) >= 3):
+        n_between = len(np.unique(inside.attack[between_them]))
+        if hit.k - last > SPLIT_TICKS or (hit.k - last > 2 and n_between >= N_BETWEEN):
             parts.append([])
         parts[-1].append(hit)
     return parts
