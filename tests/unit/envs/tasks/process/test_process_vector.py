@@ -88,6 +88,7 @@ def test_games_run_at_the_same_time():
         toy, pass_time = session.toy, session.toy.pass_time
         toy.pass_time = lambda seconds, pass_time=pass_time: (meeting.wait(), pass_time(seconds))
     env.step(np.zeros(N, np.int64))
+    assert not meeting.broken
     env.close()
 
 
