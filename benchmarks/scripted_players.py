@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.arena.boss_file import Boss
+from soulslab.arena.held_out_rules import HeldOutRules
 from soulslab.arena.records import DECISION_S, MAX_DECISIONS
 from soulslab.arena.reference_player import ReferencePlayer
 from soulslab.arena.simulator import FightOptions, Simulator
@@ -103,7 +104,13 @@ PLAYERS = (*_naive_players(), "reference")
 
 
 def measure(
-    boss: Boss | Sequence[Boss], phase: str, player: str, *, n_fights: int, seed: int, held_out_rules: bool = False
+    boss: Boss | Sequence[Boss],
+    phase: str,
+    player: str,
+    *,
+    n_fights: int,
+    seed: int,
+    held_out_rules: HeldOutRules = "none",
 ) -> Score:
     """Play ``n_fights`` seeded fights, one per duel so that short fights are not overrepresented, and score them.
 
@@ -113,7 +120,7 @@ def measure(
         player: One of `PLAYERS`.
         n_fights: Number of fights, played in parallel.
         seed: Seed of the first fight; the other seeds follow from it.
-        held_out_rules: Play by `soulslab.arena.held_out_rules`.
+        held_out_rules: A set of `soulslab.arena.held_out_rules`.
 
     Returns:
         The results.

@@ -214,13 +214,13 @@ def _attack_tick(d: Record, f: Record, ux: float, uy: float, distance: float) ->
     if d.b_ticks < w.aim_to:
         d.b_fx, d.b_fy = turn_towards(d.b_fx, d.b_fy, -ux, -uy, w.turn_cos, w.turn_sin)
     gap = distance - f.p_radius - f.b_radius
-    if f.held_out and d.b_move != f.phase_two_move and cancels(d, w, gap):
+    if f.held_out and d.b_move != f.phase_two_move and cancels(f.held_out, d, w, gap, d.p_anim == f.rolling):
         _roam_for(d, 2 * TICKS_PER_DECISION)
         return
     if w.advance_from <= d.b_ticks < w.start:
         step = w.advance
         if f.held_out:
-            step *= advance_factor(d.b_ticks - w.advance_from, w.start - w.advance_from)
+            step *= advance_factor(f.held_out, d.b_ticks - w.advance_from, w.start - w.advance_from)
         if gap > step:
             d.b_x += d.b_fx * step
             d.b_y += d.b_fy * step
@@ -245,7 +245,7 @@ def _finish_move(d: Record, f: Record, distance: float) -> None:
             return
     low, high = f.pause_low[d.phase - 1], f.pause_high[d.phase - 1]
     pause = low + int(uniform(d) * (high - low + 1))
-    _roam_for(d, pause // 2 if f.held_out and is_enraged(d) else pause)
+    _roam_for(d, pause // 2 if is_enraged(f.held_out, d) else pause)
 
 
 @rule
@@ -261,7 +261,7 @@ def boss_strike(d: Record, f: Record, ux: float, uy: float, distance: float) -> 
     if gap > w.reach:
         return
     if f.held_out:
-        if not blade_hits(d, w, -ux, -uy, gap):
+        if not blade_hits(f.held_out, d, w, -ux, -uy, gap):
             return
     else:
         facing_x = d.b_fx * w.face_cos - d.b_fy * w.face_sin
@@ -274,10 +274,10 @@ def boss_strike(d: Record, f: Record, ux: float, uy: float, distance: float) -> 
         return
     if not is_invulnerable(d, f):
         d.b_hits = 1
-        damage = hit_damage(d.b_move, w.damage) if f.held_out else w.damage
+        damage = hit_damage(f.held_out, d, w, gap, a.active_to > 0) if f.held_out else w.damage
         hurt_player(d, f, w.knock_back, damage, d.b_move, -ux, -uy)
         if f.held_out:
-            ignite(d, f, d.b_move, w.damage)
+            ignite(f.held_out, d, f, d.b_move, w.damage)
 
 
 @kernel

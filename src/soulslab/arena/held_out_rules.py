@@ -1,23 +1,37 @@
 """Rules that no boss file describes, for tests of fitted bosses (`FightOptions.held_out_rules`).
 
 A real game differs from the rules of the simulator. These rules stand for such differences, and nothing else may use
-them: a fit or a policy that is adjusted to them proves nothing.
+them. There are two sets. With ``development`` the causes of lost fights were looked for, and fits were changed. The set
+``report`` is for results only: a fit or a policy that is adjusted to it proves nothing.
 
-- Root motion: a boss moves forward with a speed that rises and falls again, not with a constant one.
-- Hit shapes: the blade passes through its arc from one side to the other, a narrow blow hits a lane of constant width,
-  and a blow all around is a ring that expands.
-- A hidden timer: the boss is enraged for 8 of every 25 s, and its pauses are then half as long.
-- Damage types: every third move burns. Half of its damage acts in the following 2 s, without a further hit.
-- Cancels: the boss breaks off a blow that would not reach the player, and sometimes one that would.
+==============  ===============================================  =================================================
+difference      ``development``                                  ``report``
+==============  ===============================================  =================================================
+root motion     the speed forward rises and falls again          a step forward begins fast and slows down
+hit shapes      a blade passes through its arc from one side     the area is longer on one side; the tip of a narrow
+                to the other, a narrow blow hits a lane, a       blow moves outwards; a blow all around hits the
+                blow all around is a ring that expands           front first, then the back
+hidden timer    pauses are half as long for 8 of every 25 s      damage is 1.3 times as high for 10 of every 40 s
+damage types    half of the damage of every third move acts      damage is 1.25 times as high during an attack of the
+                in the following 2 s, without a further hit      player, and lower with the tip of the weapon
+cancels         the boss breaks off a blow that would not        the boss breaks off some blows if the player rolls
+                reach the player, and some others                early
+==============  ===============================================  =================================================
 """
 
 from __future__ import annotations
 
 import math
+from typing import Final, Literal, TypeAlias
 
 from soulslab.arena.geometry import uniform
 from soulslab.arena.kernel import kernel, rule
 from soulslab.arena.records import TICKS_PER_S, Record
+
+#: Name of a set of rules; ``none`` for those of the simulator. A kernel gets its place in `RULES`.
+HeldOutRules: TypeAlias = Literal["none", "development", "report"]
+RULES: Final[tuple[HeldOutRules, ...]] = ("none", "development", "report")
+DEVELOPMENT = RULES.index("development")
 
 RAGE_PERIOD = 25 * TICKS_PER_S
 RAGE_TICKS = 8 * TICKS_PER_S
@@ -35,25 +49,50 @@ RING_M = 1.2
 CANCEL_BEYOND_M = 1.0
 CANCEL_SHARE = 0.1
 
+#: Share of the reach that is left on the shorter side.
+SHORT_SIDE = 0.7
+FURY_PERIOD = 40 * TICKS_PER_S
+FURY_TICKS = 10 * TICKS_PER_S
+FURY_FACTOR = 1.3
+#: Damage during an attack of the player, and with the part of the weapon beyond a share of the reach.
+COUNTER_FACTOR = 1.25
+TIP_FROM, TIP_FACTOR = 0.7, 0.75
+#: Probability that a blow is broken off if the player rolls when it stops turning.
+FEINT_SHARE = 0.3
+
 
 @rule
-def advance_factor(passed: int, n_ticks: int) -> float:
+def advance_factor(rules: int, passed: int, n_ticks: int) -> float:
     """Return the speed of an advance relative to its mean, after some of its ticks."""
     share = (passed + 0.5) / n_ticks
-    return 6.0 * share * (1.0 - share)
+    return 6.0 * share * (1.0 - share) if rules == DEVELOPMENT else 2.0 * (1.0 - share)
 
 
 @rule
-def blade_hits(d: Record, w: Record, ux: float, uy: float, gap: float) -> bool:
+def blade_hits(rules: int, d: Record, w: Record, ux: float, uy: float, gap: float) -> bool:
     """Return whether a blow hits in this tick; ``(ux, uy)`` is the unit vector from the boss to the player."""
     share = (d.b_ticks - w.start + 1.0) / (w.end - w.start)
-    if w.cos_half < -1.0:
-        ring = share * w.reach
-        return ring - RING_M <= gap <= ring
     facing_x = d.b_fx * w.face_cos - d.b_fy * w.face_sin
     facing_y = d.b_fx * w.face_sin + d.b_fy * w.face_cos
     ahead = facing_x * ux + facing_y * uy
     aside = facing_x * uy - facing_y * ux
+    if rules == DEVELOPMENT:
+        return _sweep_hits(d, w, share, ahead, aside, gap)
+    if w.cos_half < -1.0:
+        return gap <= w.reach and (ahead >= 0.0) == (share <= 0.5)
+    if ahead < w.cos_half:
+        return False
+    if w.cos_half >= NARROW_COS:
+        return gap <= w.reach * min(2.0 * share, 1.0)
+    return gap <= (w.reach * SHORT_SIDE if aside < 0.0 else w.reach)
+
+
+@rule
+def _sweep_hits(d: Record, w: Record, share: float, ahead: float, aside: float, gap: float) -> bool:
+    """Return whether a blade hits after a share of its window, at a direction relative to the middle of its arc."""
+    if w.cos_half < -1.0:
+        ring = share * w.reach
+        return ring - RING_M <= gap <= ring
     if gap > w.reach or ahead <= 0.0:
         return False
     if w.cos_half >= NARROW_COS:
@@ -66,21 +105,25 @@ def blade_hits(d: Record, w: Record, ux: float, uy: float, gap: float) -> bool:
 
 
 @rule
-def is_enraged(d: Record) -> bool:
-    """Return whether the hidden timer is in its second part."""
-    return d.tick % RAGE_PERIOD >= RAGE_PERIOD - RAGE_TICKS
+def is_enraged(rules: int, d: Record) -> bool:
+    """Return whether pauses are short now."""
+    return rules == DEVELOPMENT and d.tick % RAGE_PERIOD >= RAGE_PERIOD - RAGE_TICKS
 
 
 @rule
-def hit_damage(move: int, damage: float) -> float:
-    """Return the part of a move's damage that acts at once."""
-    return damage * (1.0 - FIRE_SHARE) if move % FIRE_EVERY == 0 else damage
+def hit_damage(rules: int, d: Record, w: Record, gap: float, is_attacking: bool) -> float:
+    """Return the damage of a hit that acts at once; ``is_attacking`` is whether the player attacks."""
+    if rules == DEVELOPMENT:
+        return w.damage * (1.0 - FIRE_SHARE) if d.b_move % FIRE_EVERY == 0 else w.damage
+    damage = w.damage * FURY_FACTOR if d.tick % FURY_PERIOD >= FURY_PERIOD - FURY_TICKS else w.damage
+    damage *= COUNTER_FACTOR if is_attacking else 1.0
+    return damage * TIP_FACTOR if gap > TIP_FROM * w.reach else damage
 
 
 @rule
-def ignite(d: Record, f: Record, move: int, damage: float) -> None:
+def ignite(rules: int, d: Record, f: Record, move: int, damage: float) -> None:
     """Light the player's fire after a hit of a move that burns; ``damage`` is that of the whole hit."""
-    if move % FIRE_EVERY == 0:
+    if rules == DEVELOPMENT and move % FIRE_EVERY == 0:
         d.p_fire_ticks, d.p_fire_move = FIRE_TICKS, move
         d.p_fire = damage * FIRE_SHARE * f.damage_scale[d.phase - 1] / FIRE_TICKS
 
@@ -100,9 +143,11 @@ def burn(d: Record) -> None:
 
 
 @rule
-def cancels(d: Record, w: Record, gap: float) -> bool:
+def cancels(rules: int, d: Record, w: Record, gap: float, is_rolling: bool) -> bool:
     """Return whether the boss breaks off a blow, at the moment at which it stops turning."""
     if d.b_ticks != w.aim_to or w.n_projectiles > 0:
         return False
+    if rules != DEVELOPMENT:
+        return is_rolling and uniform(d) < FEINT_SHARE
     still_to_go = w.advance * (w.start - max(w.advance_from, d.b_ticks))
     return gap > w.reach + still_to_go + CANCEL_BEYOND_M or uniform(d) < CANCEL_SHARE

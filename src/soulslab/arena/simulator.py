@@ -19,6 +19,7 @@ from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import BOSS_BIN, N_FEATURES, PLAYER_BIN, write_features, write_state
 from soulslab.arena.fight_table import fight_table, write_boss
 from soulslab.arena.geometry import uniform
+from soulslab.arena.held_out_rules import RULES, HeldOutRules
 from soulslab.arena.kernel import kernel, rule
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.player_rules import is_open, write_mask
@@ -55,7 +56,7 @@ class FightOptions(msgspec.Struct, frozen=True):
             for each fight.
         late_share: Probability that a step returns the observation of the step before it, except at the start.
         noise_m: Greatest error of each coordinate of the observed positions.
-        held_out_rules: Play by `soulslab.arena.held_out_rules`, for tests and benchmarks of fitted bosses only.
+        held_out_rules: A set of `soulslab.arena.held_out_rules`, for tests and benchmarks of fitted bosses only.
     """
 
     phase: str = "full"
@@ -70,7 +71,7 @@ class FightOptions(msgspec.Struct, frozen=True):
     latency_ticks: tuple[int, int] = (0, 0)
     late_share: float = 0.0
     noise_m: float = 0.0
-    held_out_rules: bool = False
+    held_out_rules: HeldOutRules = "none"
 
 
 @rule
@@ -341,7 +342,7 @@ class Simulator:
         fight.write_features = options.features * (_RELATIVE if options.relative else 1)
         fight.write_states = options.states
         fight.weights[:] = [options.weights.get(name, 0.0) for name in st.REWARD_TERMS]
-        fight.n_fights, fight.held_out = len(self.bosses), options.held_out_rules
+        fight.n_fights, fight.held_out = len(self.bosses), RULES.index(options.held_out_rules)
         fight.latency_low, fight.latency_high = options.latency_ticks
         fight.late_share, fight.noise = options.late_share, options.noise_m
         fight.has_errors = options.late_share > 0 or options.noise_m > 0

@@ -16,6 +16,7 @@ from soulslab.arena.boss_file import MAX_MOVES, Boss
 from soulslab.arena.boss_pool import N_SPARE, BossPool
 from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.features import write_state
+from soulslab.arena.held_out_rules import HeldOutRules
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.records import DECISION_S, DUEL, FIGHT_REPORT, REWARD_TERMS, TICKS_PER_S
 from soulslab.arena.simulator import MAX_LATENCY_TICKS, FightOptions, Simulator, find_impossible_field
@@ -56,7 +57,7 @@ class ArenaOptions(msgspec.Struct, frozen=True, kw_only=True):
         latency_ms: Least and greatest time from a decision to its keys, at most 200; one is drawn for each fight.
         late_share: Probability that a step returns the observation of the step before it.
         position_noise_m: Greatest error of each coordinate of the observed positions.
-        held_out_rules: Play by rules that no boss file describes (`soulslab.arena.held_out_rules`), for tests and
+        held_out_rules: A set of rules that no boss file describes (`soulslab.arena.held_out_rules`), for tests and
             benchmarks of fitted bosses only.
     """
 
@@ -72,7 +73,7 @@ class ArenaOptions(msgspec.Struct, frozen=True, kw_only=True):
     latency_ms: tuple[Latency, Latency] = (0.0, 0.0)
     late_share: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
     position_noise_m: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.0
-    held_out_rules: bool = False
+    held_out_rules: HeldOutRules = "none"
 
     def fight_options(self, **others: Any) -> FightOptions:
         """Return the options of the simulator's fights, with others that do not depend on these."""

@@ -361,7 +361,7 @@ def _check(log: KeyLog, options: ArenaOptions) -> None:
             )
     if any(isinstance(line, State) for line in log.lines):
         raise KeyLogError(log.source, "a program changed the fight, so the log is not the play of a person")
-    if any(options.latency_ms) or options.held_out_rules:
+    if any(options.latency_ms) or options.held_out_rules != "none":
         raise EnvironmentUsageError("latency_ms, held_out_rules: a key log was played without them; leave them out")
     if callable(options.reward):
         raise EnvironmentUsageError("reward: a function cannot be evaluated for a key log; use a table of terms")

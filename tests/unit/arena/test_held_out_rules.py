@@ -9,6 +9,7 @@ from soulslab.arena.boss_rules import start_move
 from soulslab.arena.records import ATTACKING, MAX_DECISIONS, ROAMING
 from soulslab.arena.reference_player import ReferencePlayer
 from soulslab.arena.simulator import FightOptions, Simulator
+from soulslab.arena.vocabulary import FIRST_ROLL, LIGHT_ATTACK, NOTHING
 from support.stage import Stage, shipped
 
 
@@ -17,9 +18,9 @@ def play(function, *arguments):
     return getattr(function, "py_func", function)(*arguments)
 
 
-def hit_tick(move, *, aside_rad=0.0, gap_m=0.3, boss="judge", is_held_out=True):
+def hit_tick(move, *, aside_rad=0.0, gap_m=0.3, rules="development"):
     """The tick of a move's first blow at which the player is hit, from the start of its window; None for a miss."""
-    stage = Stage(boss, gap_m=gap_m, held_out_rules=is_held_out)
+    stage = Stage(gap_m=gap_m, held_out_rules=rules)
     window = stage.begin(move)
     window.turn_cos, window.turn_sin, window.advance = 1.0, 0.0, 0.0
     d = stage.d
@@ -32,16 +33,18 @@ def hit_tick(move, *, aside_rad=0.0, gap_m=0.3, boss="judge", is_held_out=True):
     return None
 
 
-def test_an_advance_has_the_same_length_but_another_speed():
+@pytest.mark.parametrize(("rules", "fastest"), [("development", 15), ("report", 0)])
+def test_an_advance_has_the_same_length_but_another_speed(rules, fastest):
     n = 30
-    steps = np.array([play(held.advance_factor, k, n) for k in range(n)])
+    steps = np.array([play(held.advance_factor, held.RULES.index(rules), k, n) for k in range(n)])
     assert steps.mean() == pytest.approx(1.0, abs=0.01)
     assert steps.max() > 1.4
-    assert steps[0] < 0.2
+    assert abs(int(steps.argmax()) - fastest) <= 1
+    assert steps[-1] < 0.2
 
 
 def test_a_blade_passes_through_its_arc():
-    assert hit_tick("sweep_right", is_held_out=False) == 0
+    assert hit_tick("sweep_right", rules="none") == 0
     ticks = [hit_tick("sweep_right", aside_rad=angle) for angle in (-1.0, 0.0, 1.0)]
     assert None not in ticks
     assert sorted(ticks) in (ticks, ticks[::-1])
@@ -50,7 +53,7 @@ def test_a_blade_passes_through_its_arc():
 
 def test_a_narrow_blow_hits_a_lane():
     # At 3.2 m from the body, 0.28 rad to the side are more than a metre.
-    assert hit_tick("thrust", aside_rad=0.28, gap_m=3.2, is_held_out=False) is not None
+    assert hit_tick("thrust", aside_rad=0.28, gap_m=3.2, rules="none") is not None
     assert hit_tick("thrust", aside_rad=0.28, gap_m=3.2) is None
     assert hit_tick("thrust", aside_rad=0.05, gap_m=3.2) is not None
 
@@ -62,9 +65,28 @@ def test_a_blow_all_around_is_a_ring_that_expands():
     assert near < far
 
 
+def test_a_blow_all_around_hits_the_front_before_the_back():
+    front, back = (hit_tick("ground_slam", aside_rad=angle, rules="report") for angle in (0.0, np.pi))
+    assert front == 0
+    assert back is not None
+    assert back > 3
+
+
+def test_the_tip_of_a_narrow_blow_moves_outwards():
+    near, far = (hit_tick("thrust", gap_m=gap_m, rules="report") for gap_m in (0.2, 3.2))
+    assert near is not None
+    assert far is not None
+    assert near < far
+
+
+def test_an_area_is_longer_on_one_side():
+    reaches = {side: hit_tick("sweep_right", aside_rad=side, gap_m=2.5, rules="report") for side in (-0.6, 0.6)}
+    assert sorted(each is None for each in reaches.values()) == [False, True]
+
+
 @pytest.mark.parametrize(("second", "is_enraged"), [(0, False), (16, False), (18, True), (24, True), (26, False)])
 def test_the_hidden_timer_halves_pauses(second, is_enraged):
-    stage = Stage(gap_m=20.0, held_out_rules=True)
+    stage = Stage(gap_m=20.0, held_out_rules="development")
     stage.begin("sweep_left")
     stage.f.moves["n_follow_ups"] = 0
     stage.f.pause_low[:] = stage.f.pause_high[:] = 100
@@ -77,21 +99,58 @@ def test_the_hidden_timer_halves_pauses(second, is_enraged):
 
 def test_every_third_move_burns():
     damage = {}
-    for is_held_out in (False, True):
-        stage = Stage(gap_m=0.3, held_out_rules=is_held_out)
+    for rules in ("none", "development"):
+        stage = Stage(gap_m=0.3, held_out_rules=rules)
         start_move(stage.d, stage.f, 0)
         while not stage.d.s_hits_taken:
             stage.tick()
         stage.d.b_mode = ROAMING
         at_once = float(stage.d.s_damage_taken)
         stage.tick(held.FIRE_TICKS + 1)
-        damage[is_held_out] = (at_once, float(stage.d.s_damage_by_move[0]))
-    assert damage[True][0] < 0.6 * damage[False][0]
-    assert damage[True][1] == pytest.approx(damage[False][1], abs=2)
+        damage[rules] = (at_once, float(stage.d.s_damage_by_move[0]))
+    assert damage["development"][0] < 0.6 * damage["none"][0]
+    assert damage["development"][1] == pytest.approx(damage["none"][1], abs=2)
+
+
+@pytest.mark.parametrize(
+    ("second", "gap_m", "action", "factor"),
+    [
+        (0, 0.3, NOTHING, 1.0),
+        (35, 0.3, NOTHING, held.FURY_FACTOR),
+        (0, 0.3, LIGHT_ATTACK, held.COUNTER_FACTOR),
+        (0, 2.5, NOTHING, held.TIP_FACTOR),
+    ],
+)
+def test_damage_depends_on_a_timer_the_player_and_the_distance(second, gap_m, action, factor):
+    stage = Stage(gap_m=gap_m, held_out_rules="report")
+    window = stage.begin("overhead")
+    window.advance = 0.0
+    stage.f.animations["advance"] = 0.0
+    stage.d.tick = second * 60
+    stage.d.b_ticks = window.start - 2
+    stage.tick(action=action, press=True)
+    before = float(stage.d.p_hp)
+    while not stage.d.s_hits_taken:
+        stage.tick()
+    assert before - stage.d.p_hp == np.floor(factor * window.damage * stage.f.damage_scale[0])
+
+
+def test_a_roll_makes_the_boss_break_off_some_blows():
+    n_broken_off = {}
+    for action in (NOTHING, FIRST_ROLL):
+        n_broken_off[action] = 0
+        for seed in range(60):
+            stage = Stage(gap_m=0.5, held_out_rules="report", seeds=(seed,))
+            window = stage.begin("overhead")
+            stage.d.b_ticks = window.aim_to - 3
+            stage.tick(4, action, press=True)
+            n_broken_off[action] += bool(stage.d.b_mode != ATTACKING)
+    assert n_broken_off[NOTHING] == 0
+    assert 8 <= n_broken_off[FIRST_ROLL] <= 30
 
 
 def test_fire_can_kill():
-    stage = Stage(gap_m=20.0, held_out_rules=True)
+    stage = Stage(gap_m=20.0, held_out_rules="development")
     stage.d.p_fire_ticks, stage.d.p_fire_move, stage.d.p_fire, stage.d.p_hp = 60, 3, 2.0, 5.0
     stage.tick(3)
     assert stage.d.p_hp == 0
@@ -100,19 +159,20 @@ def test_fire_can_kill():
 
 @pytest.mark.parametrize(("gap_m", "is_broken_off"), [(20.0, True), (0.5, False)])
 def test_a_blow_that_cannot_reach_is_broken_off(gap_m, is_broken_off):
-    stage = Stage(gap_m=gap_m, held_out_rules=True)
+    stage = Stage(gap_m=gap_m, held_out_rules="development")
     window = stage.begin("sweep_left")
     stage.tick(int(window.start))
     assert (stage.d.b_mode != ATTACKING) == is_broken_off
 
 
+@pytest.mark.parametrize("rules", held.RULES[1:])
 @pytest.mark.parametrize("boss", boss_names())
-def test_a_boss_with_held_out_rules_is_another_but_fair_fight(boss):
+def test_a_boss_with_held_out_rules_is_another_but_fair_fight(boss, rules):
     n = 300
     simulator = Simulator(
         shipped(boss),
         n,
-        FightOptions(random_pose=True, features=False, states=True, autoreset="disabled", held_out_rules=True),
+        FightOptions(random_pose=True, features=False, states=True, autoreset="disabled", held_out_rules=rules),
     )
     everyone = np.ones(n, np.bool_)
     simulator.seed(np.arange(n, dtype=np.uint64), everyone)

@@ -30,14 +30,21 @@ def test_development_and_report_have_other_seeds():
     assert known["development"] != known["report"]
 
 
-def test_a_fit_knows_nothing_of_the_file():
-    known, uncertainty = known_boss(shipped("judge"), "fit", 7, 3.0)
+def fitted(settings, source="fit", **changes):
+    """The fit of a short recording with the seed 7, and its intervals."""
+    return known_boss(shipped("judge"), source, 7, msgspec.structs.replace(settings, **changes))
+
+
+def test_a_fit_knows_nothing_of_the_file(small_config):
+    settings = FitTrainingSettings(train=small_config, minutes=3.0)
+    known, uncertainty = fitted(settings)
     assert known.name != shipped("judge").name
     assert known.ground == shipped("judge").ground
     assert len(uncertainty.intervals) > 50
-    other, _ = known_boss(shipped("judge"), "fit, held-out rules", 7, 3.0)
-    assert other != known
-    short = [known_boss(shipped("judge"), "fit", 7, 1.0, player=player)[0].moves for player in ("probe", "reference")]
+    others = [fitted(settings, "fit, held-out rules", purpose=purpose)[0] for purpose in ("development", "report")]
+    assert known not in others
+    assert others[0] != others[1]
+    short = [fitted(settings, minutes=1.0, player=player)[0].moves for player in ("probe", "reference")]
     assert short[0] != short[1]
 
 

@@ -351,7 +351,7 @@ def test_the_reference_player_rolls_and_attacks():
     assert ((actions >= FIRST_ROLL) & (actions < LIGHT_ATTACK)).any()
 
 
-@pytest.mark.parametrize("options", [{}, {"observation": "dict", "phase": "2"}, {"held_out_rules": True}])
+@pytest.mark.parametrize("options", [{}, {"observation": "dict", "phase": "2"}, {"held_out_rules": "development"}])
 def test_the_probing_player_is_recorded(out, options):
     options = {"boss": "generated:1", "random_pose": True, **options}
     with FightRecorder(out, ARENA_ID, options, "probe") as recorder:
@@ -410,5 +410,7 @@ def test_the_reference_cannot_be_recorded_with_errors(out, option):
 
 
 def test_the_reference_is_recorded_with_latency_and_held_out_rules(out):
-    with FightRecorder(out, ARENA_ID, {"latency_ms": (50, 50), "held_out_rules": True}, "reference") as recorder:
+    with FightRecorder(
+        out, ARENA_ID, {"latency_ms": (50, 50), "held_out_rules": "development"}, "reference"
+    ) as recorder:
         assert len(record_fight(recorder, 1).actions) > 20

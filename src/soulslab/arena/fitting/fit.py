@@ -27,6 +27,7 @@ from soulslab.arena.fitting.choices import Follower, MoveChoice, choices, fit_ch
 from soulslab.arena.fitting.estimate import Estimate, between, exact, seconds
 from soulslab.arena.fitting.ground import fit_ground
 from soulslab.arena.fitting.hit_windows import (
+    LONGEST_TICKS,
     NO_OTHERS,
     HitWindow,
     OtherAreas,
@@ -227,7 +228,11 @@ def _windows(
     mine = set(indices)
     hits = [hit for hit in o.hits if hit.attack in mine]
     throws = find_throws(o, hits)
-    if throws:
+    # A swept area also hits later farther away, but for no longer than a window.
+    is_swept = (
+        others.are_swept and bool(hits) and max(hit.k for hit in hits) - min(hit.k for hit in hits) <= LONGEST_TICKS
+    )
+    if throws and not is_swept:
         windows: list[Found] = list(throws)
     else:
         windows = list(find_windows(o, indices, [hit for hit in hits if hit.is_during], factor, others))

@@ -3,6 +3,10 @@
 A near miss is a moment in which a hit would have hurt the player, and none did. In a window it bounds reach and arc,
 outside of it the window's times. The number of windows is not known: hits belong to different windows if their damage
 or the player's animation after them differ, or if near misses lie between them.
+
+In the simulator a window hits its whole area from its first tick on. A blade that passes through its area hits some
+places later, which recordings show: the player was open in the area before the hit. The areas of such a boss are
+*swept*. A near miss is then an attack in which the player was open during the whole window.
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ SPLIT_TICKS = 15
 N_BETWEEN = 3
 #: So many hits in the same tick show that a window opens in it.
 N_AT_START = 3
+#: Share of the hits that come late from which on the areas of a boss are swept. In the simulator no hit comes late.
+SWEPT_SHARE = 0.05
 #: Lengths of a window that are assumed if nothing bounds it.
 USUAL_TICKS, LONGEST_TICKS = 10, 20
 #: Full circle, and the half arc beyond which hits show one.
@@ -52,8 +58,8 @@ class Risk(msgspec.Struct, frozen=True, eq=False):
     bearing: NDArray[np.float64]
     is_hit: NDArray[np.bool_]
 
-    def where(self, which: NDArray[np.bool_]) -> Risk:
-        """Return some of the rows."""
+    def where(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> Risk:
+        """Return some of the rows, by mask or index."""
         return Risk(*(getattr(self, name)[which] for name in self.__struct_fields__))
 
 
@@ -66,6 +72,7 @@ class Area(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         facing_rad: Middle of the arc.
         n_misses: Near misses that bounded it.
         is_reach_bounded: Whether near misses bounded the reach; ``is_arc_bounded`` likewise.
+        n_late_hits: Hits before which the player was open in the area in the same window.
         misses: (M, 2) gap and bearing of the near misses in the window.
     """
 
@@ -74,6 +81,7 @@ class Area(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     facing_rad: float
     is_reach_bounded: bool
     is_arc_bounded: bool
+    n_late_hits: int = 0
     misses: NDArray[np.float64]
 
 
@@ -82,10 +90,12 @@ class OtherAreas(msgspec.Struct, frozen=True):
 
     Attributes:
         reaches_m: Their reaches; ``halves_rad`` their half arcs.
+        are_swept: Whether the areas of the boss are swept.
     """
 
     reaches_m: tuple[float, ...] = ()
     halves_rad: tuple[float, ...] = ()
+    are_swept: bool = False
 
 
 NO_OTHERS = OtherAreas()
@@ -135,11 +145,13 @@ def risk_of(o: Observations, indices: Sequence[int]) -> Risk:
 
 
 def other_areas(windows: Sequence[HitWindow]) -> OtherAreas:
-    """Return the areas of some windows that near misses bounded."""
+    """Return the areas of some windows that near misses bounded, and whether the areas are swept."""
     areas = [window.area for window in windows]
+    n_late, n_hits = sum(area.n_late_hits for area in areas), sum(len(window.hits) for window in windows)
     return OtherAreas(
         tuple(area.reach_m.value for area in areas if area.is_reach_bounded),
         tuple(area.arc_rad.value / 2 for area in areas if area.is_arc_bounded),
+        n_late > SWEPT_SHARE * n_hits,
     )
 
 
@@ -160,7 +172,7 @@ def find_windows(
         others: Areas of other windows of the same boss.
     """
     risk = risk_of(o, indices)
-    groups = [part for group in _signatures(hits, damage_ratio) for part in _split(group, risk)]
+    groups = [part for group in _signatures(hits, damage_ratio) for part in _split(group, risk, others)]
     groups.sort(key=lambda group: min(hit.k for hit in group))
     groups = _without_overlaps(groups)
     windows = []
@@ -186,8 +198,11 @@ def _signatures(hits: Sequence[Hit], damage_ratio: float) -> list[list[Hit]]:
     return list(groups.values())
 
 
-def _split(group: list[Hit], risk: Risk) -> list[list[Hit]]:
-    """Return the hits of different windows: far apart in time, or with near misses of the same area between them."""
+def _split(group: list[Hit], risk: Risk, others: OtherAreas) -> list[list[Hit]]:
+    """Return the hits of different windows: far apart in time, or with near misses of the same area between them.
+
+    Near misses show nothing if the areas are swept.
+    """
     group = sorted(group, key=lambda hit: hit.k)
     farthest, widest = max(hit.gap for hit in group), max(abs(hit.bearing) for hit in group)
     inside = risk.where((risk.gap <= farthest) & (np.abs(risk.bearing) <= widest) & ~risk.is_hit)
@@ -197,7 +212,8 @@ def _split(group: list[Hit], risk: Risk) -> list[list[Hit]]:
         hit_now = [other.attack for other in parts[-1]]
         between_them = (inside.k > last) & (inside.k < hit.k) & ~np.isin(inside.attack, hit_now)
         n_between = len(np.unique(inside.attack[between_them]))
-        if hit.k - last > SPLIT_TICKS or (hit.k - last > 2 and n_between >= N_BETWEEN):
+        is_between = hit.k - last > 2 and n_between >= N_BETWEEN and not others.are_swept
+        if hit.k - last > SPLIT_TICKS or is_between:
             parts.append([])
         parts[-1].append(hit)
     return parts
@@ -231,13 +247,19 @@ def _window(o: Observations, indices: Sequence[int], hits: list[Hit], evidence: 
     # In the attacks that were hit, the moments after the hit say nothing: a window hits only once.
     since_hit = risk.k >= np.array([at.get(i, 1 << 30) for i in risk.attack.tolist()], np.int64)
     risk = risk.where(~since_hit & ~risk.is_hit)
-    area = _area(hits, risk.where((risk.k >= first) & (risk.k <= last)), evidence.others)
+    in_window = risk.where((risk.k >= first) & (risk.k <= last))
+    if evidence.others.are_swept:
+        in_window = _throughout(in_window.where(~np.isin(in_window.attack, own)), first, last, o.step)
+        risk = risk.where(np.zeros(len(risk.k), np.bool_))  # outside of the window, the area may be elsewhere
+    area = _area(hits, in_window, evidence.others)
     reach, half = area.reach_m.low, area.arc_rad.low / 2
     inside = risk.where((risk.gap <= reach) & (_off(risk.bearing, area.facing_rad) <= half))
     before = inside.k[(inside.k < first) & (inside.k > limits[0])]
     earliest = int(before.max()) + 1 if len(before) else limits[0] + 1
     start_is_sure = (ks == first).sum() >= N_AT_START
-    start = Estimate(first, first if start_is_sure else max(earliest, first - SPLIT_TICKS), first)
+    # The earliest of some hits that are spread over a swept window is about one part of it after the start.
+    most = -(-2 * (last - first + 1) // len(hits)) if evidence.others.are_swept else SPLIT_TICKS
+    start = Estimate(first, first if start_is_sure else max(earliest, first - most), first)
     after = inside.k[inside.k > last]
     bound = min(int(after.min()) if len(after) else 1 << 30, limits[1] if limits[1] is not None else 1 << 30)
     latest = min(bound, max(first + LONGEST_TICKS, last + 1))
@@ -251,6 +273,18 @@ def _window(o: Observations, indices: Sequence[int], hits: list[Hit], evidence: 
         area=area,
         is_parried=_is_parried(o, indices, first, last, reach),
     )
+
+
+def _throughout(risk: Risk, first: int, last: int, step: int) -> Risk:
+    """Return one row for each attack in which the player was open from ``first`` to ``last``: the outermost place."""
+    rows = []
+    for attack in np.unique(risk.attack):
+        mine = np.flatnonzero(risk.attack == attack)
+        ks = risk.k[mine]
+        if ks[0] < first + step and ks[-1] > last - step and (np.diff(ks) <= step).all():
+            rows.append((mine[np.argmax(risk.gap[mine])], mine[np.argmax(np.abs(risk.bearing[mine]))]))
+    farthest, widest = np.array(rows, np.int64).reshape(-1, 2).T
+    return msgspec.structs.replace(risk.where(farthest), bearing=risk.bearing[widest])
 
 
 def _off(bearing: NDArray[np.float64], facing: float) -> NDArray[np.float64]:
@@ -269,6 +303,7 @@ def _area(hits: list[Hit], missed: Risk, others: OtherAreas) -> Area:
     half = float(off_hits.max())
     # A near miss inside the area of the hits contradicts it (another shape than a sector), and is left out.
     kept = ~((missed.gap <= nearest) & (off_misses <= half))
+    n_late_hits = len(np.intersect1d(missed.attack[~kept], [hit.attack for hit in hits]))
     gap, off = missed.gap[kept], off_misses[kept]
     bounding = gap[off <= half]
     is_reach_bounded = len(bounding) > 0
@@ -293,6 +328,7 @@ def _area(hits: list[Hit], missed: Risk, others: OtherAreas) -> Area:
         facing_rad=facing,
         is_reach_bounded=is_reach_bounded,
         is_arc_bounded=is_arc_bounded or half == np.pi,
+        n_late_hits=n_late_hits,
         misses=np.stack([missed.gap, missed.bearing], axis=1),
     )
 

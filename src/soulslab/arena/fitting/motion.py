@@ -31,6 +31,8 @@ PAUSE_TICKS, AIM_TICKS = 8, 9
 LATE_SHARE, FAST_SHARE = 0.8, 0.2
 #: Gap from which on contact does not stop a step (m).
 FREE_M = 0.3
+#: Error of the mean speed of a step forward, as a share of its difference from the greatest speed.
+UNEVEN_SHARE = 0.1
 #: Factor of a step forward that was always stopped by contact.
 STOPPED = 3.0
 #: Widest walk or turn that is assumed if none was seen.
@@ -185,10 +187,24 @@ def advance(steps: Steps, start: int, end: int) -> Advance:
     idle = mine.k1[~is_moving & is_free & (mine.k1 < first_step)]
     first = Estimate(first_step, min(int(idle.max()) + 1, first_step) if len(idle) else max(start, 1), first_step)
     n_ticks = Estimate(end - first.value, end - first.high, end - first.low)
-    error = 0.02 + speed * 0.5 * (mine.n_ticks.max() - 1)
     is_known = bool((is_free & (per_tick >= 0.95 * speed)).any())
-    high = (speed * n_ticks.high + error) * (1 if is_known else STOPPED)
-    return Advance(Estimate(speed * n_ticks.value, max(speed * n_ticks.low - error, 0.0), high), first, is_known)
+    profile = _profile(mine.where(is_free), first_step, end)
+    is_seen = ~np.isnan(profile)
+    mean = min(float(profile[is_seen].mean()), speed) if is_seen.any() else speed
+    most = float(np.where(is_seen, profile, speed).mean()) if is_known else STOPPED * speed
+    error = 0.02 + speed * 0.5 * (mine.n_ticks.max() - 1) + UNEVEN_SHARE * (speed - mean) * n_ticks.value
+    return Advance(
+        Estimate(mean * n_ticks.value, max(mean * n_ticks.low - error, 0.0), most * n_ticks.high + error),
+        first,
+        is_known,
+    )
+
+
+def _profile(free: Steps, first: int, end: int) -> NDArray[np.float64]:
+    """Return the mean step in each tick from the first one on (m), nan in ticks without a pair; a speed may change."""
+    per_tick = free.ahead / np.maximum(free.n_ticks, 1)
+    rows = [(free.k0 >= first - 1) & (free.k0 < k) & (free.k1 >= k) for k in range(first, end)]
+    return np.array([per_tick[row].mean() if row.any() else np.nan for row in rows])
 
 
 def likely_starts(steps: Steps, step: int) -> list[Estimate]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from soulslab.arena.boss_file import Boss
 from soulslab.arena.duel_rules import replay_ticks
 from soulslab.arena.fitting.recorded_fight import MOMENT, TOP_UP_BELOW, RecordedFight, index_names
+from soulslab.arena.held_out_rules import HeldOutRules
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.records import DUEL, TICKS_PER_DECISION, TICKS_PER_S
 from soulslab.arena.simulator import FightOptions, Simulator
@@ -39,7 +40,7 @@ def record_simulated(
     seed: int,
     minutes: float,
     top_up: bool = True,
-    held_out_rules: bool = False,
+    held_out_rules: HeldOutRules = "none",
 ) -> Iterator[RecordedFight]:
     """Record fights until they have lasted for some minutes of game time.
 
@@ -49,7 +50,7 @@ def record_simulated(
         seed: Seed of the first fight; the others follow.
         minutes: Game time of all fights; the last fight is cut.
         top_up: Restore the player's health below `TOP_UP_BELOW`, so that fights reach the second phase.
-        held_out_rules: Play by rules that no boss file describes (`soulslab.arena.held_out_rules`).
+        held_out_rules: A set of rules that no boss file describes.
     """
     options = FightOptions(
         random_pose=True, features=False, states=True, autoreset="disabled", held_out_rules=held_out_rules

@@ -24,15 +24,20 @@ BOSSES = ("judge", "trickster", "frost_beast", "generated:77", "generated:78") i
 
 
 @cache
-def recorded(name, minutes=MINUTES):
+def recorded(name, minutes=MINUTES, rules="none"):
     probe = ProbePlayer(1, 900)
-    return tuple(record_simulated(find_boss(name), lambda _: probe, seed=900, minutes=minutes))
+    return tuple(record_simulated(find_boss(name), lambda _: probe, seed=900, minutes=minutes, held_out_rules=rules))
 
 
 @cache
-def fitted(name, ticks_per_moment=1):
-    fights = [thinned(fight, ticks_per_moment) for fight in recorded(name)]
+def fitted(name, ticks_per_moment=1, rules="none"):
+    fights = [thinned(fight, ticks_per_moment) for fight in recorded(name, rules=rules)]
     return fit_boss(fights, load_knight())
+
+
+def kinds(found, kind):
+    """The compared numbers of a kind."""
+    return [each for each in found.numbers if each.kind == kind]
 
 
 @cache
@@ -56,9 +61,8 @@ def test_windows_are_found_with_their_times_and_damage(name, ticks_per_moment):
     assert found.n_windows_found >= found.n_windows - 1
     assert found.n_windows_extra <= 2
     assert found.n_choices_right >= 0.9 * found.n_choices  # a projectile that was thrown once looks like a blade
-    errors = {kind: [each for each in found.numbers if each.kind == kind] for kind in ("start_s", "damage")}
-    assert np.median([each.error for each in errors["start_s"]]) <= 1 / 60
-    assert np.median([each.error / each.true for each in errors["damage"]]) <= 0.01
+    assert np.median([each.error for each in kinds(found, "start_s")]) <= 1 / 60
+    assert np.median([each.error / each.true for each in kinds(found, "damage")]) <= 0.01
 
 
 def test_a_fit_is_a_boss_file_with_an_interval_around_each_measured_number():
@@ -120,6 +124,21 @@ def test_a_reach_that_no_near_miss_bounded_may_be_metres_longer_than_the_farthes
     }
     assert min(beyond[False]) > 3.0
     assert min(beyond[True]) < 0.1
+
+
+@pytest.mark.parametrize("ticks_per_moment", [1, 6])
+def test_a_blade_that_passes_through_its_area_does_not_shorten_it(ticks_per_moment):
+    found = compare(fitted("judge", ticks_per_moment, "development"), find_boss("judge"))
+    assert found.n_windows_extra == 0
+    assert np.mean([each.is_covered for each in kinds(found, "reach_m")]) >= 0.85
+    assert np.mean([each.is_covered for each in kinds(found, "arc_rad")]) >= 0.7  # a lane is no sector
+
+
+def test_the_length_of_a_step_forward_does_not_depend_on_its_speed():
+    found = compare(fitted("judge", rules="development"), find_boss("judge"))
+    steps = [each for each in kinds(found, "advance_m") if each.true > 0.5]
+    assert len(steps) >= 8
+    assert np.median([each.error / each.true for each in steps]) <= 0.02
 
 
 def test_a_recording_without_attacks_cannot_be_fitted():
