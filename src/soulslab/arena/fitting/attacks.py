@@ -23,6 +23,8 @@ STUNS = (STAGGER, PARRIED, THROWN)
 #: Animations of the boss that are no attacks.
 NO_ATTACKS = frozenset((*BOSS_MOVEMENT, *BOSS_MISC, "ThrowAtk", THROWN, ""))
 _FALLS = ("FallStart", "FallLoop")
+#: Time after a hit in which further losses of health, such as those of a poison, count as its damage.
+DRAIN_TICKS = 3 * TICKS_PER_S
 
 
 class Course(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -40,7 +42,7 @@ class Course(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         boss: Name of the boss's animation; ``player`` of the player's.
         is_open: Whether a hit would hurt the player.
         is_parrying: Whether a parry would succeed.
-        damage: Loss of the player's health since the moment before.
+        damage: Loss of the player's health by a hit since the moment before; ``drain`` without a hit or a fall.
         boss_damage: Likewise for the boss.
         step: Ticks between two moments.
     """
@@ -61,6 +63,7 @@ class Course(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     is_open: NDArray[np.bool_]
     is_parrying: NDArray[np.bool_]
     damage: NDArray[np.float64]
+    drain: NDArray[np.float64]
     boss_damage: NDArray[np.float64]
     step: int
 
@@ -108,6 +111,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
         course: Index of the fight.
         gap: Gap at the hit in m; ``bearing`` in rad.
         damage: Loss of health; ``is_lethal`` if it was all that was left.
+        drained: Further loss of health without a hit in the `DRAIN_TICKS` after it, until the next hit.
         animation: The player's animation after it.
         phase: Phase of the fight.
         is_during: Whether the attack was under way.
@@ -121,6 +125,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     bearing: float
     damage: float
     is_lethal: bool
+    drained: float
     animation: str
     phase: int
     is_during: bool
@@ -191,11 +196,12 @@ def _course(fight: RecordedFight, knight: Knight) -> Course:
     way = player_xy - boss_xy
     hp = m["player_hp"]
     before = np.where(m["is_topped_up"], fight.player_max_hp, np.concatenate([hp[:1], hp[:-1]]))
-    damage = np.maximum(before - hp, 0.0)
+    loss = np.maximum(before - hp, 0.0)
     player_ticks = np.rint(m["player_time_s"] * TICKS_PER_S).astype(np.int64)
     # The animation of a knock-back begins with a hit. Other losses are falls, or damage over time.
     knock_backs = [each.animation for each in knight.knock_backs.values()]
-    damage[~(np.isin(player, knock_backs) & (player_ticks < np.diff(m["tick"], prepend=m["tick"][0] - 1)))] = 0.0
+    is_hit = np.isin(player, knock_backs) & (player_ticks < np.diff(m["tick"], prepend=m["tick"][0] - 1))
+    damage = np.where(is_hit, loss, 0.0)
     return Course(
         tick=m["tick"].astype(np.int64),
         boss_ticks=np.rint(m["boss_time_s"] * TICKS_PER_S).astype(np.int64),
@@ -213,6 +219,7 @@ def _course(fight: RecordedFight, knight: Knight) -> Course:
         is_open=_is_open(player, player_ticks, m["tick"], damage, knight),
         is_parrying=_within(player, player_ticks, knight.parry.animation, knight.parry.active_s),
         damage=damage,
+        drain=np.where(is_hit | np.isin(player, _FALLS), 0.0, loss),
         boss_damage=np.maximum(-np.diff(m["boss_hp"], prepend=m["boss_hp"][0]), 0.0),
         step=fight.ticks_per_moment,
     )
@@ -300,9 +307,18 @@ def _hits(courses: list[Course], attacks: list[Attack], knight: Knight, contact_
                     bearing=float(course.bearing[moment]),
                     damage=float(course.damage[moment]),
                     is_lethal=bool(course.hp[moment] <= 0),
+                    drained=_drained(course, int(moment)),
                     animation=str(course.player[moment]),
                     phase=int(course.phase[moment]),
                     is_during=bool(len(before)) and int(before[-1]) == place,
                 )
             )
     return hits
+
+
+def _drained(course: Course, moment: int) -> float:
+    """Return the loss of health without a hit after a hit, until the next one."""
+    end = int(np.searchsorted(course.tick, course.tick[moment] + DRAIN_TICKS))
+    later_hits = np.flatnonzero(course.damage[moment + 1 : end] > 0)
+    end = moment + 1 + int(later_hits[0]) if len(later_hits) else end
+    return float(course.drain[moment + 1 : end].sum())

@@ -19,8 +19,9 @@ APART_TICKS = 12
 RADIUS_M, RADIUS_LOW_M, RADIUS_HIGH_M = 0.5, 0.3, 0.8
 #: Fewest hits, and least spread of their distances, that show a projectile.
 MIN_HITS, MIN_SPREAD_M = 4, 2.0
-#: Cost of a flight, as a share of the cost of blades, below which hits are those of projectiles.
-FLIGHT_SHARE = 0.6
+#: Cost of a flight, as a share of the cost of blades, below which hits are those of projectiles; and that share with a
+#: hit from farther away than blades reach.
+FLIGHT_SHARE, FAR_SHARE, FAR_M = 0.5, 0.6, 10.0
 #: Longest flight.
 MAX_FLIGHT_TICKS = 240
 SPREADS_RAD = np.arange(0.06, 0.6, 0.02)
@@ -61,7 +62,8 @@ def find_throws(o: Observations, hits: Sequence[Hit]) -> list[Throw]:
         return []
     costs = [_cost(ks[far] - distance[far] * TICKS_PER_S / speed) for speed in SPEEDS_M_S]
     best = int(np.argmin(costs))
-    if costs[best] >= FLIGHT_SHARE * _cost(ks[far]) and not any(not hit.is_during for hit in hits):
+    most = FAR_SHARE if distance.max() > FAR_M else FLIGHT_SHARE
+    if costs[best] >= most * _cost(ks[far]) and not any(not hit.is_during for hit in hits):
         return []
     near_best = SPEEDS_M_S[np.array(costs) <= costs[best] * 1.5 + 1.0]
     speed = Estimate(float(SPEEDS_M_S[best]), float(near_best.min()) - 0.25, float(near_best.max()) + 0.25)

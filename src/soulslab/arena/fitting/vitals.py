@@ -170,15 +170,20 @@ def _strength(course: Course, knight: Knight, moment: int) -> float | None:
 
 
 def damages(hits: Sequence[Hit], ratio: Estimate) -> Estimate | None:
-    """Return the damage of a window in phase 1 terms; None if no hit showed it."""
+    """Return the damage of a window in phase 1 terms; None if no hit showed it.
+
+    A boss file has no damage over time, so the damage includes what the player loses after a hit.
+    """
     known = [hit for hit in hits if not hit.is_lethal]
     if not known:
         return None
+    # The next hit often comes before all of it is lost.
+    factor = 1.0 + float(np.quantile([hit.drained / hit.damage for hit in known], 0.75))
     values, counts = np.unique([hit.damage for hit in known if hit.phase != 2], return_counts=True)
     if len(values):
         seen = float(values[np.argmax(counts)])
-        return Estimate(seen, seen, seen + 1)
+        return Estimate(seen * factor, seen, (seen + 1) * factor)
     values, counts = np.unique([hit.damage for hit in known], return_counts=True)
     seen = float(values[np.argmax(counts)])
-    value = float(np.ceil(seen / ratio.value - 1e-9))  # the rules round the damage down
-    return Estimate(value, min(seen / ratio.high, value), max((seen + 1) / ratio.low, value))
+    value = float(np.ceil(factor * seen / ratio.value - 1e-9))  # the rules round the damage down
+    return Estimate(value, min(seen / ratio.high, value), max(factor * (seen + 1) / ratio.low, value))

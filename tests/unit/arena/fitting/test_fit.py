@@ -141,6 +141,12 @@ def test_the_length_of_a_step_forward_does_not_depend_on_its_speed():
     assert np.median([each.error / each.true for each in steps]) <= 0.02
 
 
+def test_damage_includes_what_the_player_loses_after_a_hit():
+    found = compare(fitted("judge", rules="development"), find_boss("judge"))
+    is_right = [each.error <= 0.1 * each.true for each in kinds(found, "damage")]
+    assert np.mean(is_right) >= 0.8  # every third attack burns
+
+
 def test_a_recording_without_attacks_cannot_be_fitted():
     fight = recorded("judge", 0.5)[0]
     calm = msgspec.structs.replace(fight, moments=fight.moments[:50])
