@@ -51,18 +51,12 @@ def option_group(group: type[T]) -> type[T]:
 def find_run(path: Path) -> Path:
     """Return the folder of a run, a policy file, or that of a shipped policy by its name, such as ``judge``.
 
-    Raises `ConfigError` if there is none, before other work.
+    Raises `CheckpointError` or `ConfigError` if there is none, before other work.
     """
-    from soulslab.learn.policies import find_shipped, shipped_policies
-
-    path = find_shipped(path)
-    if not path.exists():
-        known = ", ".join(shipped_policies())
-        raise ConfigError(
-            f"does not exist; name the folder of a run, a policy file, or a policy of soulslab ({known})", source=path
-        )
+    from soulslab.learn.policies import find_shipped
     from soulslab.learn.run_folder import CHECKPOINTS_NAME, CONFIG_NAME, POLICY_NAME
 
+    path = find_shipped(path)
     if path.is_dir() and not any((path / name).exists() for name in (CHECKPOINTS_NAME, CONFIG_NAME, POLICY_NAME)):
         raise ConfigError("does not contain a run; name the folder of a run, or a policy file", source=path)
     return path

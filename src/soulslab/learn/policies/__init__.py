@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from soulslab.config import load_settings
+from soulslab.errors import CheckpointError
 
 POLICY_DIR: Final = Path(__file__).parent
 CARDS: Final = POLICY_DIR / "cards.toml"
@@ -62,6 +63,16 @@ def shipped_policy(name: str) -> Path | None:
 
 
 def find_shipped(path: Path) -> Path:
-    """Return the file of a shipped policy if the path is only its name and does not exist; otherwise the path."""
-    shipped = None if path.exists() or path.parent != Path() else shipped_policy(path.name)
-    return path if shipped is None else shipped
+    """Return the file of a shipped policy if the path is only its name and does not exist; otherwise the path.
+
+    Raises `CheckpointError` if the path does not exist and is not the name of a policy either.
+    """
+    if path.exists():
+        return path
+    shipped = shipped_policy(path.name) if path.parent == Path() else None
+    if shipped is None:
+        known = ", ".join(shipped_policies())
+        raise CheckpointError(
+            path, f"does not exist; name the folder of a run, a policy file, or a policy of soulslab ({known})"
+        )
+    return shipped
