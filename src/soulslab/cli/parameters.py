@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar, dataclass_transfor
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from soulslab.errors import ConfigError
+from soulslab.errors import CheckpointError, ConfigError
 
 T = TypeVar("T")
 
@@ -51,12 +51,15 @@ def option_group(group: type[T]) -> type[T]:
 def find_run(path: Path) -> Path:
     """Return the folder of a run, a policy file, or that of a shipped policy by its name, such as ``judge``.
 
-    Raises `CheckpointError` or `ConfigError` if there is none, before other work.
+    Raises `ConfigError` if there is none, before other work.
     """
     from soulslab.learn.policies import find_shipped
     from soulslab.learn.run_folder import CHECKPOINTS_NAME, CONFIG_NAME, POLICY_NAME
 
-    path = find_shipped(path)
+    try:
+        path = find_shipped(path)
+    except CheckpointError as error:  # the words of the command are wrong, not a file
+        raise ConfigError(error.problem, source=path) from None
     if path.is_dir() and not any((path / name).exists() for name in (CHECKPOINTS_NAME, CONFIG_NAME, POLICY_NAME)):
         raise ConfigError("does not contain a run; name the folder of a run, or a policy file", source=path)
     return path

@@ -36,7 +36,7 @@ def test_folders_without_a_policy(tmp_path):
 
 def test_other_files(tmp_path):
     path = tmp_path / "file"
-    with pytest.raises(CheckpointError, match="file: cannot be read"):
+    with pytest.raises(CheckpointError, match="file: does not exist"):
         load_player(path)
     write_archive(path, {}, {"format": "soulslab-checkpoint", "version": 1})
     with pytest.raises(IncompatibleCheckpointError, match="does not describe its policy, because an older soulslab wr"):

@@ -6,7 +6,7 @@ import pytest
 
 from soulslab import cli
 from soulslab.cli.parameters import find_run
-from soulslab.errors import CheckpointError
+from soulslab.errors import CheckpointError, ConfigError
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.players import load_player
 from soulslab.learn.policies import POLICY_DIR, shipped_policies, shipped_policy
@@ -61,10 +61,11 @@ def test_names_are_found_after_files(tmp_path, monkeypatch):
     assert load_player(Path("judge")).header.env_options["boss"] == "judge"
     (tmp_path / "judge").touch()
     assert find_run(Path("judge")) == Path("judge")
-    for find in (find_run, load_player):  # load_player is for run.start_from and learner.teacher
-        with pytest.raises(CheckpointError, match=r"jugde: does not exist; .* a policy of soulslab \(.*frost_beast"):
+    # load_player is for run.start_from and learner.teacher.
+    for find, error in ((find_run, ConfigError), (load_player, CheckpointError)):
+        with pytest.raises(error, match=r"jugde: does not exist; .* a policy of soulslab \(.*frost_beast"):
             find(Path("jugde"))
-        with pytest.raises(CheckpointError, match="does not exist"):
+        with pytest.raises(error, match="does not exist"):
             find(Path("x/trickster"))
 
 

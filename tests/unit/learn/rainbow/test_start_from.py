@@ -144,5 +144,5 @@ def test_the_same_fight_behind_another_door_will_do(tmp_path):
 
 
 def test_no_such_file(tmp_path):
-    with pytest.raises(CheckpointError, match="nothing: cannot be read"):
+    with pytest.raises(CheckpointError, match="nothing: does not exist"):
         train(begun_from(tmp_path / "nothing"), tmp_path / "run")
