@@ -1,7 +1,6 @@
 """The benchmarks of PPO with and without memory, and with critics that see more and that do not."""
 
 import pytest
-
 from msgspec.structs import replace
 
 from benchmarks.memory import MemoryBenchSettings, measure_critic, measure_memory
