@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +16,7 @@ from soulslab.learn.policy import Policy
 from soulslab.learn.run_folder import TrainResult
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import ConsoleSink
+from soulslab.learn.telemetry import Sink
 from soulslab.learn.train import train
 
 #: Share of greedy fights to win against each boss.
@@ -74,11 +76,13 @@ def _row(settings: BossesBenchSettings, boss: str, seed: int) -> Row:
     }
 
 
-def train_and_evaluate(settings: TrainSettings, n_fights: int) -> tuple[TrainResult, Evaluation]:
-    """Train a policy, and evaluate it greedily in its environment."""
+def train_and_evaluate(
+    settings: TrainSettings, n_fights: int, sinks: Sequence[Sink] = ()
+) -> tuple[TrainResult, Evaluation]:
+    """Train a policy, and evaluate it greedily in its environment; further sinks get the telemetry of the training."""
     sink, env = ConsoleSink(), settings.env
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
-        result = train(settings, Path(folder), sinks=[sink])
+        result = train(settings, Path(folder), sinks=[sink, *sinks])
         policy = Policy.load(result.policy_path)
     fights = EvaluationSettings(env_id=env.id, env_options=env.options, n_fights=n_fights, seed=settings.run.seed)
     return result, evaluate(policy, fights, sinks=[sink])

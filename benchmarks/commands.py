@@ -321,6 +321,29 @@ def memory(
 
 
 @app.command
+def critic(
+    *,
+    config: Config = Path("demo.toml"),
+    seeds: Seeds = None,
+    steps: Decisions = None,
+    fights: EvaluationFights = None,
+    memory: Annotated[int | None, Parameter(help="Size of the gated recurrent unit; 0 for none.")] = None,
+    quick: Quick = False,
+    json: Json = None,
+) -> None:
+    """Train PPO whose actor does not see the times of animations, with critics that see them and that do not."""
+    from benchmarks.memory import MemoryBenchSettings, measure_critic
+    from soulslab.config import load_settings
+    from soulslab.learn.configs import config_path
+    from soulslab.learn.settings import TrainSettings
+
+    settings = MemoryBenchSettings.for_critic(load_settings(TrainSettings, config_path(config)))
+    settings = settings.quick() if quick else settings
+    settings = _with(settings, seeds=_as_tuple(seeds), n_steps=steps, n_fights=fights, memory=memory)
+    _report(json, lambda: measure_critic(settings))
+
+
+@app.command
 def fit_training(
     *,
     config: Config = Path("fitted.toml"),
@@ -585,6 +608,7 @@ BENCHMARKS: Final[dict[str, Callable[..., None]]] = {
     "train": train,
     "bosses": bosses,
     "memory": memory,
+    "critic": critic,
     "fit": fit,
     "fit-training": fit_training,
     "siphon": siphon,

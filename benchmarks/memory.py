@@ -1,11 +1,14 @@
-"""``python -m benchmarks memory``: PPO that does not see the times of animations, with and without memory."""
+"""``python -m benchmarks memory``, ``critic``: PPO whose actor does not see the times of animations.
+
+``memory`` compares policies with and without memory, ``critic`` critics that see the times and critics that do not.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import mean
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -13,6 +16,7 @@ from benchmarks.bosses import train_and_evaluate
 from benchmarks.learner_tables import mean_of
 from benchmarks.result import Result, Row
 from soulslab.learn.settings import TrainSettings
+from soulslab.learn.telemetry import Message, UpdateStats
 
 GOAL: Final = 0.9
 """Wins of the policy with memory, as a share of those of the policy that sees everything."""
@@ -23,13 +27,13 @@ _log = logging.getLogger(__name__)
 
 
 class MemoryBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of the benchmark.
+    """Settings of both benchmarks; the defaults are those of ``memory``.
 
     Attributes:
         train: The config; only its network, its seed and its length change.
         seeds: Seeds; each is used with every policy.
         n_steps: Game decisions of each run.
-        memory: Size of the gated recurrent unit.
+        memory: Size of the gated recurrent unit; 0 for none.
         n_fights: Greedy fights of each evaluation.
     """
 
@@ -38,6 +42,13 @@ class MemoryBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
     n_steps: int = 16_000_000
     memory: int = 128
     n_fights: int = 1000
+
+    @classmethod
+    def for_critic(cls, train: TrainSettings) -> Self:
+        """Return the settings of ``critic``: short runs in the first phase of the boss, without memory."""
+        env = msgspec.structs.replace(train.env, options={**train.env.options, "phase": "1"})
+        train = msgspec.structs.replace(train, env=env)
+        return cls(train=train, seeds=(30, 31, 32), n_steps=2_000_000, memory=0)
 
     def quick(self) -> MemoryBenchSettings:
         """Return settings for a run of half a minute, in which little is learned."""
@@ -51,6 +62,23 @@ def measure_memory(settings: MemoryBenchSettings) -> list[Result]:
         "does not see them": {"hidden_features": _HIDDEN},
         "does not see them, with memory": {"hidden_features": _HIDDEN, "memory": settings.memory},
     }
+    return _compare(
+        settings, policies, f"goal: with memory at least {100 * GOAL:.0f} % of the wins of the first policy"
+    )
+
+
+def measure_critic(settings: MemoryBenchSettings) -> list[Result]:
+    """Train policies that do not see the times, each with both critics and with every seed, and evaluate."""
+    network = {"hidden_features": _HIDDEN, "memory": settings.memory, "shared": False}
+    policies = {
+        "the critic does not see the times": network,
+        "the critic sees them": {**network, "critic_sees_hidden": True},
+    }
+    return _compare(settings, policies, "first phase of the boss; the actor does not see the times of animations")
+
+
+def _compare(settings: MemoryBenchSettings, policies: Mapping[str, Mapping[str, Any]], note: str) -> list[Result]:
+    """Train each policy, given by the changes of its network, with every seed, and evaluate."""
     runs: list[Row] = []
     for seed in settings.seeds:
         for name, network in policies.items():
@@ -60,7 +88,7 @@ def measure_memory(settings: MemoryBenchSettings) -> list[Result]:
     full = mean(_numbers(next(iter(by_name.values())), "won (%)"))
     title = (
         f"PPO, {settings.n_steps:,} decisions, {settings.n_fights} greedy fights; means of {len(settings.seeds)} seeds "
-        f"with 95 % interval; goal: with memory at least {100 * GOAL:.0f} % of the wins of the first policy"
+        f"with 95 % interval; {note}"
     )
     return [
         Result(title=title, rows=[_summary(name, found, full) for name, found in by_name.items()]),
@@ -68,19 +96,35 @@ def measure_memory(settings: MemoryBenchSettings) -> list[Result]:
     ]
 
 
-def _run(settings: MemoryBenchSettings, name: str, network: dict[str, Any], seed: int) -> Row:
+class _ExplainedVariance:
+    """A sink that keeps the explained variance of the critic in each update."""
+
+    def __init__(self) -> None:
+        self.found: list[float] = []
+
+    def write(self, message: Message) -> None:
+        if isinstance(message, UpdateStats):
+            self.found.append(message.explained_variance)
+
+    def close(self) -> None:
+        """Keep the numbers."""
+
+
+def _run(settings: MemoryBenchSettings, name: str, network: Mapping[str, Any], seed: int) -> Row:
     base = settings.train
     config = msgspec.structs.replace(
         base,
         network=msgspec.structs.replace(base.network, **network),
         run=msgspec.structs.replace(base.run, seed=seed, total_steps=settings.n_steps, max_seconds=float("inf")),
     )
-    result, evaluation = train_and_evaluate(config, settings.n_fights)
+    critic = _ExplainedVariance()
+    result, evaluation = train_and_evaluate(config, settings.n_fights, [critic])
     won = evaluation.win_rate
     return {
         "policy": name,
         "seed": seed,
         "won (%)": 100 * won if won is not None else None,
+        "explained variance (%)": 100 * mean(critic.found[len(critic.found) // 2 :]),
         "training (s)": result.train_seconds,
     }
 
@@ -93,6 +137,7 @@ def _summary(name: str, runs: Sequence[Row], full: float) -> Row:
         "±": won.margin,
         "least (%)": min(_numbers(runs, "won (%)")),
         "of the wins of the first (%)": 100 * mean(_numbers(runs, "won (%)")) / full if full else None,
+        "explained variance (%)": mean(_numbers(runs, "explained variance (%)")),
         "training (s)": mean(_numbers(runs, "training (s)")),
     }
 

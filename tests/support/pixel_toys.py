@@ -29,6 +29,7 @@ class Dot(gymnasium.Env[Any, int]):
         shapes = {"hw": (SIZE_PX, SIZE_PX), "hwc": (SIZE_PX, SIZE_PX, 1), "khw": (2, SIZE_PX, SIZE_PX)}
         pixels = Box(0, 255, shapes.get(form, (SIZE_PX, SIZE_PX)), np.uint8)
         self._form = form
+        self.feature_names = ("age",) if form == "dict" else ()
         self.observation_space = (
             DictSpace({"age": Box(0.0, 1.0, (1,), np.float32), "pixels": pixels}) if form == "dict" else pixels
         )

@@ -52,7 +52,8 @@ class Corridor(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
 
     Reaching the last cell wins; leaving at the left end loses; after ``LIMIT`` steps the walk is truncated.
 
-    With ``nan_at``, environment 2 returns a NaN reward at this call of ``step``.
+    With ``nan_at``, environment 2 returns a NaN reward at this call of ``step``. With ``is_named``, the features have
+    the names ``cell_0``, ``cell_1`` and so on.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Corridor(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         autoreset_mode: str = "same_step",
         reward: Any = None,
         nan_at: int = -1,
+        is_named: bool = False,
     ) -> None:
         self.num_envs = num_envs
         self.metadata = {"autoreset_mode": AutoresetMode(autoreset_mode)}
@@ -69,6 +71,7 @@ class Corridor(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, num_envs)
         self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, num_envs)
         self.attack_names = ("fall", "boredom")
+        self.feature_names = tuple(f"cell_{i}" for i in range(LENGTH)) if is_named else ()
         self._reward = reward
         self._nan_at = nan_at
         self._calls = 0

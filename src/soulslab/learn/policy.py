@@ -9,7 +9,7 @@ Shapes: B batch, T steps, F features, H W C pixels, A actions, M units of the re
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar
@@ -53,6 +53,9 @@ class ActorCritic(nn.Module):
     With ``network.memory`` a gated recurrent unit (Cho et al. 2014, "Learning phrase representations using RNN
     encoder-decoder", section 2.3) reads the inputs, and the perceptrons read the inputs and its state.
 
+    Some features may be for the critic alone: Pinto et al. 2018, "Asymmetric actor critic for image-based robot
+    learning". The actor and the recurrent unit read 0 instead of them.
+
     The weights are orthogonal, and those of the heads so small that the initial policy is nearly uniform and the
     initial values are nearly 0: Engstrom et al. 2020, "Implementation matters"; Andrychowicz et al. 2021, "What matters
     in on-policy reinforcement learning?", section 3.2.
@@ -66,8 +69,12 @@ class ActorCritic(nn.Module):
         generator: torch.Generator,
         *,
         pixels: tuple[int, int, int] | None = None,
+        critic_features: Sequence[int] = (),
     ) -> None:
-        """Build the network; raises EnvironmentUsageError if the pixels (H, W, C) are too small."""
+        """Build the network; ``critic_features`` are the indices of the features that only the critic reads.
+
+        Raises EnvironmentUsageError if the pixels (H, W, C) are too small.
+        """
         super().__init__()
         self.eye = PixelEncoder(pixels, settings, generator) if pixels is not None else None
         n_seen = n_features + (self.eye.n_outputs if self.eye else 0)
@@ -77,6 +84,10 @@ class ActorCritic(nn.Module):
         self.critic_trunk = None if settings.shared else _trunk(n_inputs, settings, generator)
         self.actor = _initialised(nn.Linear(settings.widths[-1], n_actions), _HEAD_GAIN, generator)
         self.critic = _initialised(nn.Linear(settings.widths[-1], 1), _HEAD_GAIN, generator)
+        self._for_critic: Tensor | None
+        for_critic = torch.zeros(n_inputs, dtype=torch.bool)
+        for_critic[[n_seen - n_features + i for i in critic_features]] = True
+        self.register_buffer("_for_critic", for_critic if critic_features else None, persistent=False)
 
     def forward(self, obs: Tensor, pixels: Tensor | None = None, memory: Tensor | None = None) -> Estimate:
         """Estimate actions and values from normalised features, float32 (B, F), and pixels, uint8 (B, H, W, C).
@@ -98,7 +109,7 @@ class ActorCritic(nn.Module):
             raise TypeError("the network has no recurrent layer")
         joined = self._join(obs.flatten(0, 1), pixels.flatten(0, 1) if pixels is not None else None)
         seen, states = joined.view(*obs.shape[:2], -1), []
-        for one, begins in zip(seen, is_first, strict=True):
+        for one, begins in zip(self.actor_inputs(seen), is_first, strict=True):
             memory = self.memory(one, memory.masked_fill(begins, 0.0))
             states.append(memory)
         return self.estimate(torch.cat((seen, torch.stack(states)), dim=-1))
@@ -110,24 +121,30 @@ class ActorCritic(nn.Module):
         seen = self._join(obs, pixels)
         if self.memory is None:
             return seen, None
-        memory = self.memory(seen, memory)
+        memory = self.memory(self.actor_inputs(seen), memory)
         return torch.cat((seen, memory), dim=-1), memory
 
     def estimate(self, seen: Tensor) -> Estimate:
         """Estimate actions and values from the result of :meth:`see`."""
-        hidden: Tensor = self.trunk(seen)
+        hidden: Tensor = self.trunk(self.actor_inputs(seen))
         critic_hidden = self.critic_trunk(seen) if self.critic_trunk is not None else hidden
         return Estimate(self.actor(hidden), self.critic(critic_hidden).squeeze(-1))
 
     def logits(self, seen: Tensor) -> Tensor:
         """Return the actor's logits alone, float32 (B, A), for the result of :meth:`see`."""
-        result: Tensor = self.actor(self.trunk(seen))
+        result: Tensor = self.actor(self.trunk(self.actor_inputs(seen)))
         return result
 
     def value(self, seen: Tensor) -> Tensor:
         """Return the critic's normalised values alone, float32 (B,), for the result of :meth:`see`."""
         result: Tensor = self.critic((self.critic_trunk or self.trunk)(seen)).squeeze(-1)
         return result
+
+    def actor_inputs(self, seen: Tensor) -> Tensor:
+        """Return the result of :meth:`see`, also without the recurrent layer, with 0 for what only the critic reads."""
+        if self._for_critic is None:
+            return seen
+        return seen.masked_fill(self._for_critic[: seen.shape[-1]], 0.0)
 
     def _join(self, obs: Tensor, pixels: Tensor | None) -> Tensor:
         """Return features and encoded pixels, float32 (B, n)."""
@@ -253,8 +270,13 @@ def _initialised(layer: Layer, gain: float, generator: torch.Generator) -> Layer
 
 
 FORMAT: Final = "soulslab-policy"
-FORMAT_VERSION: Final = 3
-_READ_VERSIONS: Final = (1, 2, FORMAT_VERSION)  # version 1 had no pixels, and version 2 no memory
+FORMAT_VERSION: Final = 4
+_READ_VERSIONS: Final = (
+    1,
+    2,
+    3,
+    FORMAT_VERSION,
+)  # 1 had no pixels, 2 no memory, and 3 no features for the critic alone
 MAX_NORMALISED: Final = 10.0
 """Normalised features are clipped to this many standard deviations, so that rare large values do not dominate."""
 
@@ -277,7 +299,7 @@ class PolicyHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True
         return self.network.memory
 
     def find_hidden_features(self) -> list[int]:
-        """Return the indices of the features that the policy ignores; raises ConfigError for an unknown one."""
+        """Return the indices of the features that are hidden from the actor; raises ConfigError for an unknown one."""
         found: set[int] = set()
         for name in dict.fromkeys(self.network.hidden_features):
             found.update(find_features(name, self.feature_names, self.env_id, "network.hidden_features"))
@@ -294,16 +316,19 @@ class Policy(NetworkPolicy[PolicyHeader]):
     ) -> None:
         """Make an untrained policy; without a generator, the initial weights are drawn with seed 0."""
         super().__init__(header, generator, device)
+        self._hidden_features = header.find_hidden_features()
+        critic_features = self._hidden_features if header.network.critic_sees_hidden else []
+        self._ignored_features = [] if critic_features else self._hidden_features
         self.network = ActorCritic(
             header.n_features,
             header.n_actions,
             header.network,
             generator or torch.Generator().manual_seed(0),
             pixels=header.stacked_pixels,
+            critic_features=critic_features,
         ).to(device)
         self.observation_moments = RunningMoments((header.n_features,))
         self.value_moments = RunningMoments((), max_count=_VALUE_MEMORY)
-        self._hidden_features = header.find_hidden_features()
         self._refresh()
 
     def observe(self, obs: NDArray[np.float32]) -> None:
@@ -312,9 +337,15 @@ class Policy(NetworkPolicy[PolicyHeader]):
         self._refresh()
 
     def normalise(self, obs: NDArray[np.float32], out: Tensor | None = None) -> Tensor:
-        """Return observations (B, F) in units of their standard deviation, within `MAX_NORMALISED` of 0."""
+        """Return observations (B, F) in units of their standard deviation, within `MAX_NORMALISED` of 0.
+
+        Features that neither actor nor critic sees are 0, even if they are NaN.
+        """
         centred = torch.sub(torch.from_numpy(obs), self._shift, out=out)
-        return centred.mul_(self._scale).clamp_(-MAX_NORMALISED, MAX_NORMALISED)
+        normalised = centred.mul_(self._scale).clamp_(-MAX_NORMALISED, MAX_NORMALISED)
+        if self._ignored_features:
+            normalised[:, self._ignored_features] = 0.0
+        return normalised
 
     def estimate(self, obs: Tensor, pixels: Tensor | None, inputs: Inputs | None = None) -> Estimate:
         """Return logits and normalised values on the CPU, for normalised features (B, F) and pixels or None.
@@ -342,7 +373,8 @@ class Policy(NetworkPolicy[PolicyHeader]):
         network = self.network
         with gradients():
             obs = self.normalise(inputs.features).to(self.device).requires_grad_()
-            layer = seen = self._see(obs, self._pixels(inputs), inputs)
+            seen = self._see(obs, self._pixels(inputs), inputs)
+            layer = network.actor_inputs(seen)
             hidden = [inputs.next_memory[0].copy()] if inputs.next_memory is not None else []
             for module in network.trunk:
                 layer = module(layer)
@@ -352,11 +384,14 @@ class Policy(NetworkPolicy[PolicyHeader]):
             log_probs = masked_log_probs(network.actor(layer).cpu(), self._blocked(1, mask))
             value = float(network.critic(critic_hidden).detach())
             attribution = attribute(log_probs[0, action], obs)
+            attribution[self._hidden_features] = 0.0  # also if they are NaN
         return PolicyView(
             kind="probability",
             scores=to_array(log_probs.exp()),
             quantiles=np.zeros((self.header.n_actions, 0), np.float32),
-            value=value * float(self.value_moments.std) + float(self.value_moments.mean),
+            value=value * float(self.value_moments.std) + float(self.value_moments.mean)
+            if math.isfinite(value)
+            else None,
             hidden=hidden,
             attribution=attribution,
         )
@@ -428,4 +463,3 @@ class Policy(NetworkPolicy[PolicyHeader]):
     def _refresh(self) -> None:
         self._shift = torch.from_numpy(self.observation_moments.mean.astype(np.float32))
         self._scale = torch.from_numpy((1.0 / self.observation_moments.std).astype(np.float32))
-        self._scale[self._hidden_features] = 0.0

@@ -19,7 +19,8 @@ class PolicyView(NamedTuple):
         kind: ``probability`` or ``value``; see `soulslab.learn.policy_header.ActionScores`.
         scores: Score of each action, float32 (A,).
         quantiles: Quantiles of the return of each action, float32 (A, Q); Q is 0 for probabilities.
-        value: Expected return: that of the critic, or of the chosen action.
+        value: Expected return: that of the critic, or of the chosen action. None if the critic sees features that are
+            hidden from the actor (``network.critic_sees_hidden``), and one of them is NaN.
         hidden: Activations of each hidden layer, float32 (units,) each.
         attribution: Gradient of the chosen action's score (log-probability or value) with respect to each input, times
             the normalised input, float32 (F,). Soft bins count for the feature that they are made of.
@@ -28,7 +29,7 @@ class PolicyView(NamedTuple):
     kind: str
     scores: NDArray[np.float32]
     quantiles: NDArray[np.float32]
-    value: float
+    value: float | None
     hidden: list[NDArray[np.float32]]
     attribution: NDArray[np.float32]
 

@@ -113,6 +113,8 @@ class NetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
             earlier observations of the episode; 0 for none.
         hidden_features: Names of features that the policy ignores, such as those that another game does not show; a
             name that ends with ``*`` means all features whose names begin with the part before it.
+        critic_sees_hidden: Whether the critic sees the hidden features, and only the actor ignores them (an asymmetric
+            critic). It needs ``shared = false``.
     """
 
     convolutions: Annotated[tuple[tuple[Positive, Positive, Positive], ...], Meta(min_length=1, max_length=8)] = (
@@ -125,6 +127,15 @@ class NetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     shared: bool = False
     memory: Annotated[int, Meta(ge=0, le=4096)] = 0
     hidden_features: Annotated[tuple[str, ...], Meta(max_length=1024)] = ()
+    critic_sees_hidden: bool = False
+
+    def __post_init__(self) -> None:
+        if self.critic_sees_hidden and self.shared:
+            raise ConfigError(
+                "needs network.shared = false, because hidden layers that the critic shares would show the hidden "
+                "features to the actor; set network.shared to false, or this to false",
+                path="network.critic_sees_hidden",
+            )
 
 
 class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -132,13 +132,17 @@ def test_a_policy_is_shown_what_it_looks_at(seeing, policy):
         policy.act(Inputs(np.zeros((1, 6), np.float32), np.zeros((1, 40, 48, 4), np.uint8)))
 
 
-def test_files_from_before_there_were_pixels_are_read(policy, tmp_path):
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_files_of_earlier_versions_are_read(policy, tmp_path, version):
     path = tmp_path / "policy.safetensors"
     policy.save(path)
     tensors, header = read_archive(path)
-    for table, name in ((header, "pixels"), (header, "frame_stack"), (header["network"], "convolutions")):
-        del table[name]
-    write_archive(path, tensors, header | {"version": 1})
+    new = {1: ("convolutions",), 2: ("memory", "hidden_features"), 3: ("critic_sees_hidden",)}
+    for name in [name for added, names in new.items() if version <= added for name in names]:
+        del header["network"][name]
+    if version == 1:
+        del header["pixels"], header["frame_stack"]
+    write_archive(path, tensors, header | {"version": version})
     obs, mask = batch()
     np.testing.assert_array_equal(Policy.load(path).act(obs, mask), policy.act(obs, mask))
 
@@ -149,12 +153,12 @@ def test_files_from_before_there_were_pixels_are_read(policy, tmp_path):
         (
             {"format": "soulslab-checkpoint"},
             IncompatibleCheckpointError,
-            "this soulslab reads 'soulslab-policy' version 1 or 2 or 3",
+            "this soulslab reads 'soulslab-policy' version 1 or 2 or 3 or 4",
         ),
         (
-            {"version": 4},
+            {"version": 5},
             IncompatibleCheckpointError,
-            "version 4; this soulslab reads 'soulslab-policy' version 1 or 2 or 3",
+            "version 5; this soulslab reads 'soulslab-policy' version 1 or 2 or 3 or 4",
         ),
         ({"n_actions": 5}, IncompatibleCheckpointError, "a network of 214 parameters, but the file holds 197"),
         ({"n_features": 7}, IncompatibleCheckpointError, r"a network of \d+ parameters, but the file holds 197"),

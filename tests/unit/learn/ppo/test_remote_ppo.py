@@ -11,6 +11,8 @@ from soulslab.errors import ConfigError
 from soulslab.learn.actors.transition_actor import Actor, step_shape
 from soulslab.learn.actors.transport import InProcessTransport
 from soulslab.learn.environment import make_vector
+from soulslab.learn.inputs import Inputs
+from soulslab.learn.players import load_player
 from soulslab.learn.policy import Policy
 from soulslab.learn.replay.step_rows import row_type
 from soulslab.learn.run_folder import StopReason
@@ -39,8 +41,8 @@ class StaleFleet:
     def __init__(self, n_late, changes=()):
         self._n_late, self._changes = n_late, dict(changes)
 
-    def open_actor(self, folder, header):  # noqa: ARG002
-        self._env = make_vector(header.env_id, header.n_envs, {})
+    def open_actor(self, folder, header):
+        self._env = make_vector(header.env_id, header.n_envs, folder.options)
         self.channel = StaleTransport(row_type(step_shape(header)), header.n_envs, self._n_late)
         self._actor = Actor(self._env, Policy(header), self.channel, np.random.default_rng(0))
         return self
@@ -116,3 +118,13 @@ def test_a_secret_is_not_sent_to_actors(corridor, tmp_path):
     options = {"token": Secret("x" * 40)}
     with pytest.raises(ConfigError, match="cannot be passed to the process of a remote actor"):
         train(corridor, tmp_path / "run", fleet=StaleFleet(0), env_options=options)
+
+
+def test_the_critic_sees_features_that_are_hidden_from_the_actors(corridor, tmp_path):
+    network = replace(corridor.network, hidden_features=("*",), critic_sees_hidden=True)
+    env, run = replace(corridor.env, options={"is_named": True}), replace(corridor.run, total_steps=8000)
+    train(replace(corridor, env=env, network=network, run=run), tmp_path / "run", fleet=StaleFleet(1))
+    policy, cells = load_player(tmp_path / "run"), Inputs(np.eye(6, dtype=np.float32)[:5])
+    values = policy.judge(cells)
+    assert values[0] < values[4]
+    assert (policy.scores(cells).numbers == policy.scores(cells).numbers[0]).all()
