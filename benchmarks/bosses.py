@@ -12,12 +12,13 @@ import msgspec
 from benchmarks.result import Result, Row
 from soulslab.arena.boss_file import boss_names
 from soulslab.learn.evaluate import Evaluation, EvaluationSettings, evaluate
-from soulslab.learn.policy import Policy
+from soulslab.learn.players import load_player
 from soulslab.learn.run_folder import TrainResult
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import ConsoleSink
 from soulslab.learn.telemetry import Sink
 from soulslab.learn.train import train
+from soulslab.learn.training import AnySettings
 
 #: Share of greedy fights to win against each boss.
 TARGET = 0.8
@@ -77,12 +78,12 @@ def _row(settings: BossesBenchSettings, boss: str, seed: int) -> Row:
 
 
 def train_and_evaluate(
-    settings: TrainSettings, n_fights: int, sinks: Sequence[Sink] = ()
+    settings: AnySettings, n_fights: int, sinks: Sequence[Sink] = ()
 ) -> tuple[TrainResult, Evaluation]:
     """Train a policy, and evaluate it greedily in its environment; further sinks get the telemetry of the training."""
     sink, env = ConsoleSink(), settings.env
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
         result = train(settings, Path(folder), sinks=[sink, *sinks])
-        policy = Policy.load(result.policy_path)
+        policy = load_player(result.policy_path)
     fights = EvaluationSettings(env_id=env.id, env_options=env.options, n_fights=n_fights, seed=settings.run.seed)
     return result, evaluate(policy, fights, sinks=[sink])

@@ -309,13 +309,16 @@ def memory(
     quick: Quick = False,
     json: Json = None,
 ) -> None:
-    """Train PPO without the times of animations, with and without memory."""
+    """Train without the times of animations, with and without memory: PPO, or Rainbow with --config rainbow.toml."""
     from benchmarks.memory import MemoryBenchSettings, measure_memory
-    from soulslab.config import load_settings
     from soulslab.learn.configs import config_path
-    from soulslab.learn.settings import TrainSettings
+    from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
+    from soulslab.learn.training import load_run_settings
 
-    settings = MemoryBenchSettings(train=load_settings(TrainSettings, config_path(config)))
+    train = load_run_settings(config_path(config))
+    settings = MemoryBenchSettings(train=train)
+    if isinstance(train, RainbowSettings):
+        settings = _with(settings, n_steps=train.run.total_steps)
     settings = settings.quick() if quick else settings
     _report(json, lambda: measure_memory(_with(settings, seeds=_as_tuple(seeds), n_steps=steps, n_fights=fights)))
 

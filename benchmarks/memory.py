@@ -1,4 +1,4 @@
-"""``python -m benchmarks memory``, ``critic``: PPO whose actor does not see the times of animations.
+"""``python -m benchmarks memory``, ``critic``: learning whose actor does not see the times of animations.
 
 ``memory`` compares policies with and without memory, ``critic`` critics that see the times and critics that do not.
 """
@@ -15,8 +15,10 @@ import msgspec
 from benchmarks.bosses import train_and_evaluate
 from benchmarks.learner_tables import mean_of
 from benchmarks.result import Result, Row
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.telemetry import Message, UpdateStats
+from soulslab.learn.training import AnySettings
 
 GOAL: Final = 0.9
 """Wins of the policy with memory, as a share of those of the policy that sees everything."""
@@ -30,17 +32,20 @@ class MemoryBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of both benchmarks; the defaults are those of ``memory``.
 
     Attributes:
-        train: The config; only its network, its seed and its length change.
+        train: The config; only its network, its seed and its length change, and with memory the batches of Rainbow.
         seeds: Seeds; each is used with every policy.
         n_steps: Game decisions of each run.
         memory: Size of the gated recurrent unit; 0 for none.
+        batch_factor: Factor of the batch size of Rainbow with memory, and divisor of its number of updates: an update
+            from few sequences takes nearly as long as one from many.
         n_fights: Greedy fights of each evaluation.
     """
 
-    train: TrainSettings
+    train: AnySettings
     seeds: tuple[int, ...] = (20, 21, 22, 23, 24, 25)
     n_steps: int = 16_000_000
     memory: int = 128
+    batch_factor: int = 8
     n_fights: int = 1000
 
     @classmethod
@@ -52,7 +57,8 @@ class MemoryBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def quick(self) -> MemoryBenchSettings:
         """Return settings for a run of half a minute, in which little is learned."""
-        return msgspec.structs.replace(self, seeds=self.seeds[:1], n_steps=200_000, n_fights=50)
+        n_steps = 2_000 if isinstance(self.train, RainbowSettings) else 200_000
+        return msgspec.structs.replace(self, seeds=self.seeds[:1], n_steps=n_steps, n_fights=50)
 
 
 def measure_memory(settings: MemoryBenchSettings) -> list[Result]:
@@ -86,9 +92,10 @@ def _compare(settings: MemoryBenchSettings, policies: Mapping[str, Mapping[str, 
             _log.info("%s, seed %d: %.1f %% won", name, seed, runs[-1]["won (%)"])
     by_name = {name: [run for run in runs if run["policy"] == name] for name in policies}
     full = mean(_numbers(next(iter(by_name.values())), "won (%)"))
+    name = "Rainbow" if isinstance(settings.train, RainbowSettings) else "PPO"
     title = (
-        f"PPO, {settings.n_steps:,} decisions, {settings.n_fights} greedy fights; means of {len(settings.seeds)} seeds "
-        f"with 95 % interval; {note}"
+        f"{name}, {settings.n_steps:,} decisions, {settings.n_fights} greedy fights; means of "
+        f"{len(settings.seeds)} seeds with 95 % interval; {note}"
     )
     return [
         Result(title=title, rows=[_summary(name, found, full) for name, found in by_name.items()]),
@@ -112,11 +119,16 @@ class _ExplainedVariance:
 
 def _run(settings: MemoryBenchSettings, name: str, network: Mapping[str, Any], seed: int) -> Row:
     base = settings.train
-    config = msgspec.structs.replace(
+    run = {"seed": seed, "total_steps": settings.n_steps, "max_seconds": float("inf"), "evaluate_every": 0}
+    config: AnySettings = msgspec.structs.replace(
         base,
         network=msgspec.structs.replace(base.network, **network),
-        run=msgspec.structs.replace(base.run, seed=seed, total_steps=settings.n_steps, max_seconds=float("inf")),
+        run=msgspec.structs.replace(base.run, **run),
     )
+    if isinstance(config, RainbowSettings) and config.network.memory:
+        learner, factor = config.learner, settings.batch_factor
+        batches = {"batch_size": factor * learner.batch_size, "updates_per_step": learner.updates_per_step / factor}
+        config = msgspec.structs.replace(config, learner=msgspec.structs.replace(learner, **batches))
     critic = _ExplainedVariance()
     result, evaluation = train_and_evaluate(config, settings.n_fights, [critic])
     won = evaluation.win_rate
@@ -124,7 +136,7 @@ def _run(settings: MemoryBenchSettings, name: str, network: Mapping[str, Any], s
         "policy": name,
         "seed": seed,
         "won (%)": 100 * won if won is not None else None,
-        "explained variance (%)": 100 * mean(critic.found[len(critic.found) // 2 :]),
+        "explained variance (%)": 100 * mean(critic.found[len(critic.found) // 2 :]) if critic.found else None,
         "training (s)": result.train_seconds,
     }
 
@@ -137,7 +149,7 @@ def _summary(name: str, runs: Sequence[Row], full: float) -> Row:
         "±": won.margin,
         "least (%)": min(_numbers(runs, "won (%)")),
         "of the wins of the first (%)": 100 * mean(_numbers(runs, "won (%)")) / full if full else None,
-        "explained variance (%)": mean(_numbers(runs, "explained variance (%)")),
+        "explained variance (%)": mean(explained) if (explained := _numbers(runs, "explained variance (%)")) else None,
         "training (s)": mean(_numbers(runs, "training (s)")),
     }
 

@@ -257,6 +257,20 @@ class NetworkPolicy(ABC, Generic[H]):
             return torch.zeros(n_rows, self.header.n_actions, dtype=torch.bool)
         return torch.from_numpy(~np.atleast_2d(np.asarray(mask, np.bool_)))
 
+    def _memory(self, inputs: Inputs | None) -> Tensor | None:
+        """Return the state of the recurrent layer, (B, M), on its device; None without such a layer.
+
+        Raises EnvironmentUsageError if ``inputs`` do not have it.
+        """
+        if not self.header.n_memory:
+            return None
+        if inputs is None or inputs.memory is None or inputs.next_memory is None:
+            raise EnvironmentUsageError(
+                f"a policy with network.memory = {self.header.n_memory} needs to know the observations before this "
+                "one; give it the inputs of an Observer with this memory"
+            )
+        return torch.from_numpy(inputs.memory).to(self.device)
+
     def _pixels(self, inputs: Inputs) -> Tensor | None:
         """Return the pixels on the device of the network; raises EnvironmentUsageError unless it expects them."""
         pixels = torch.from_numpy(inputs.pixels).to(self.device) if inputs.pixels is not None else None

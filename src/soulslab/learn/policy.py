@@ -21,7 +21,6 @@ from torch import Tensor, nn
 
 from soulslab.errors import EnvironmentUsageError
 from soulslab.learn.archive import Tensors
-from soulslab.learn.environment import find_features
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.network_policy import Choice, NetworkPolicy, RunningMoments
 from soulslab.learn.policy_header import ActionScores, Header, parse_header
@@ -300,10 +299,7 @@ class PolicyHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     def find_hidden_features(self) -> list[int]:
         """Return the indices of the features that are hidden from the actor; raises ConfigError for an unknown one."""
-        found: set[int] = set()
-        for name in dict.fromkeys(self.network.hidden_features):
-            found.update(find_features(name, self.feature_names, self.env_id, "network.hidden_features"))
-        return sorted(found)
+        return self.find_named(self.network.hidden_features, "network.hidden_features")
 
 
 class Policy(NetworkPolicy[PolicyHeader]):
@@ -445,15 +441,8 @@ class Policy(NetworkPolicy[PolicyHeader]):
 
         Raises EnvironmentUsageError if ``inputs`` do not have the memory of the policy.
         """
-        if self.network.memory is None:
-            return self.network.see(obs, pixels)[0]
-        if inputs is None or inputs.memory is None or inputs.next_memory is None:
-            raise EnvironmentUsageError(
-                f"a policy with network.memory = {self.header.n_memory} needs to know the observations before this "
-                "one; give it the inputs of an Observer with this memory"
-            )
-        seen, following = self.network.see(obs, pixels, torch.from_numpy(inputs.memory).to(self.device))
-        if following is not None:
+        seen, following = self.network.see(obs, pixels, self._memory(inputs))
+        if inputs is not None and inputs.next_memory is not None and following is not None:
             inputs.next_memory[:] = following.detach().cpu().numpy()
         return seen
 

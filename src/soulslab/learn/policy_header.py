@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from soulslab.config import without_secrets
 from soulslab.errors import ConfigError, CorruptCheckpointError, EnvironmentUsageError, IncompatibleCheckpointError
 from soulslab.learn.archive import check_format
-from soulslab.learn.environment import Sizes
+from soulslab.learn.environment import Sizes, find_features
 from soulslab.learn.inputs import ExtraInputs, Inputs, Layout, Observer, PixelShape
 
 if TYPE_CHECKING:
@@ -74,6 +74,13 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         if self.pixels is None:
             return None
         return self.pixels.height_px, self.pixels.width_px, self.pixels.n_channels * self.frame_stack
+
+    def find_named(self, names: Sequence[str], path: str) -> list[int]:
+        """Return the indices of features by name, ascending; raises ConfigError at ``path`` for an unknown one."""
+        found: set[int] = set()
+        for name in dict.fromkeys(names):
+            found.update(find_features(name, self.feature_names, self.env_id, path))
+        return sorted(found)
 
     def make_observer(self, layout: Layout, n_envs: int) -> Observer:
         """Return an observer of N environments that makes the inputs of the policy."""

@@ -288,7 +288,7 @@ class TrainSettings(AlgorithmSettings, frozen=True, forbid_unknown_fields=True, 
 
 
 class ReplaySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Size of the replay buffer, and how transitions are drawn from it.
+    """Size of the replay buffer, and how transitions, or with ``network.memory`` sequences, are drawn from it.
 
     Attributes:
         capacity: Number of environment steps to keep; the oldest are overwritten first.
@@ -297,6 +297,10 @@ class ReplaySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         beta: Share of the bias of prioritised sampling that is corrected at the start.
         beta_end: Share of the bias that is corrected at ``run.total_steps``; linear between them.
         is_mapped: Whether to keep the steps in a memory-mapped file in the folder of the run instead of in memory.
+        sequence_steps: Learned steps of a sequence (T). A sequence starts at every T/2-th step, so two of them overlap
+            by half.
+        burn_in_steps: Steps before the learned ones from which only the state of the recurrent layer is computed.
+        eta: Weight of the largest error of a sequence in its priority; the rest is the weight of the mean error.
     """
 
     capacity: Annotated[int, Meta(ge=1, le=2**31)] = 1_000_000
@@ -304,3 +308,6 @@ class ReplaySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     beta: Share = 0.4
     beta_end: Share = 1.0
     is_mapped: bool = False
+    sequence_steps: Annotated[int, Meta(ge=1, le=4096)] = 32
+    burn_in_steps: Annotated[int, Meta(ge=0, le=4096)] = 16
+    eta: Share = 0.9

@@ -254,7 +254,7 @@ def test_altered_and_other_files_are_refused(path, members, tmp_path):
     with pytest.raises(CorruptCheckpointError, match="has been altered: its SHA-256"):
         PhasePolicy.load(path)
     members[1].save(path)
-    with pytest.raises(IncompatibleCheckpointError, match="has format 'soulslab-action-values' version 1"):
+    with pytest.raises(IncompatibleCheckpointError, match="has format 'soulslab-action-values' version 2"):
         PhasePolicy.load(path)
     with pytest.raises(CheckpointError, match="nothing: cannot be read"):
         PhasePolicy.load(tmp_path / "nothing")

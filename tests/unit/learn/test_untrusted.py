@@ -172,7 +172,13 @@ def test_parameters_are_counted_as_they_are_built(pixels, widths, is_on):
     n_built = sum(parameter.numel() for parameter in built.parameters())
     assert network.count_parameters(13, 6, settings, pixels) == n_built
     rainbow = QNetworkSettings(
-        widths=widths, has_layer_norm=is_on, is_dueling=not is_on, is_noisy=is_on, n_quantiles=5, channels=(3, 4)
+        widths=widths,
+        has_layer_norm=is_on,
+        is_dueling=not is_on,
+        is_noisy=is_on,
+        n_quantiles=5,
+        channels=(3, 4),
+        memory=9 * is_on,
     )
     values = QNetwork(13, 6, rainbow, torch.Generator().manual_seed(0), pixels=pixels)
     assert rainbow_network.count_parameters(13, 6, rainbow, pixels) == values.parameters_flat.numel()

@@ -197,6 +197,8 @@ class Actor:
         if inputs.pixels is not None:
             n_channels = rows["pixels"].shape[-1]
             rows["pixels"] = inputs.pixels[..., -n_channels:]  # only the newest frame of the stack
+        if inputs.memory is not None:
+            rows["memory"] = inputs.memory
         return rows
 
     def _read_masks(self, info: Info) -> None:
@@ -211,6 +213,7 @@ def step_shape(header: Header, *, has_values: bool = False) -> StepShape:
         n_actions=header.n_actions,
         pixels=header.pixels,
         frame_stack=header.frame_stack,
+        n_memory=header.n_memory,
         has_log_probs=header.has_log_probs,
         has_values=has_values,
     )

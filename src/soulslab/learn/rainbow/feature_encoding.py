@@ -51,8 +51,11 @@ class Encoding:
     products with all bins.
     """
 
-    def __init__(self, n_inputs: int, bins: Sequence[BinsSettings]) -> None:
-        """Prepare the expansion for checked bins; before :meth:`follow` the values are not normalised."""
+    def __init__(self, n_inputs: int, bins: Sequence[BinsSettings], hidden: Sequence[int] = ()) -> None:
+        """Prepare the expansion for checked bins; before :meth:`follow` the values are not normalised.
+
+        Normalised values of the features ``hidden``, of their bins and of bins with them as factors are 0.
+        """
         self._n_inputs = n_inputs
         plan = np.array([_plan_row(each) for each in bins], np.int64).reshape(-1, 4)
         centres = np.zeros((len(bins), max((each.n for each in bins), default=1)), np.float32)
@@ -61,9 +64,10 @@ class Encoding:
             centres[i, : each.n], widths[i] = bin_grid(each)
         self._bins = (plan, centres, widths)
         self.n_outputs = count_outputs(n_inputs, bins)
+        self._hidden = self._find_outputs(hidden)
         zeros, ones = np.zeros(self.n_outputs, np.float32), np.ones(self.n_outputs, np.float32)
         self._unmoved: _Vectors = (zeros, ones, zeros)
-        self._moved = self._unmoved
+        self._moved: _Vectors = (zeros, np.where(self._hidden, _ZERO, ones), zeros)
 
     def expand(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return features (B, F) and their bins, not normalised, float32 (B, O); the same array without bins."""
@@ -79,6 +83,7 @@ class Encoding:
         """Use the mean and standard deviation of the outputs of :meth:`expand`, shape (O,), from now on."""
         shift: NDArray[np.float32] = moments.mean.astype(np.float32)
         scale: NDArray[np.float32] = (1.0 / moments.std).astype(np.float32)
+        scale[self._hidden] = _ZERO
         # Most products with a one-hot are 0, so the normalised value of 0 is precomputed.
         at_zero: NDArray[np.float32] = np.clip((_ZERO - shift) * scale, -MAX_NORMALISED, MAX_NORMALISED)
         self._moved = (shift, scale, at_zero)
@@ -98,6 +103,18 @@ class Encoding:
             folded[feature] += outputs[start:end].sum()
             start = end
         return folded
+
+    def _find_outputs(self, hidden: Sequence[int]) -> NDArray[np.bool_]:
+        """Return which outputs, bool (O,), depend on some of these features."""
+        plan, _, _ = self._bins
+        found = np.zeros(self.n_outputs, np.bool_)
+        found[list(hidden)] = True
+        start = self._n_inputs
+        for feature, n, first, n_times in plan.tolist():
+            for factor in range(first, first + max(1, n_times)):
+                found[start : start + n] = feature in hidden or (n_times > 0 and factor in hidden)
+                start += n
+        return found
 
     def _check(self, features: NDArray[np.float32]) -> None:
         if features.ndim != 2 or features.shape[1] != self._n_inputs:

@@ -74,17 +74,14 @@ class Learner:
         self._average = network.parameters_flat.clone()
         self._adam = Adam([network.parameters_flat])
         self._batch = replay.make_batch(settings.batch_size)
+        self._places = self._batch.places
         self._features = torch.empty(2 * settings.batch_size, policy.encoding.n_outputs)
         self._loss = QuantileLoss(settings.batch_size, network.taus)
 
     def update(self, progress: float) -> Measured:
         """Make one update when a share of the run is complete, 0..1; raises ReplayError without transitions."""
-        settings, batch = self._settings, self._batch
-        self._replay.sample(
-            batch, n_steps=settings.n_steps, gamma=settings.gamma, beta=self.beta(progress), rng=self._rng
-        )
-        measured = self.learn(batch)
-        self._replay.set_priorities(batch.places, self._loss.errors)
+        settings = self._settings
+        measured = self._learn_from_replay(self.beta(progress))
         is_due = settings.reset_every and self.n_updates % settings.reset_every == 0
         if is_due and self.n_updates <= settings.reset_until:
             self._reset()
@@ -108,12 +105,20 @@ class Learner:
     @property
     def priority_mean(self) -> float:
         """Mean priority of the transitions drawn last."""
-        return float(self._replay.priorities(self._batch.places).mean())
+        return float(self._replay.priorities(self._places).mean())
 
     def beta(self, progress: float) -> float:
         """Return the share of the sampling bias that is corrected when a share of the run is complete, 0..1."""
         replay = self._replay_settings
         return replay.beta + (replay.beta_end - replay.beta) * progress
+
+    def _learn_from_replay(self, beta: float) -> Measured:
+        """Draw a batch, learn from it, and set its priorities."""
+        settings, batch = self._settings, self._batch
+        self._replay.sample(batch, n_steps=settings.n_steps, gamma=settings.gamma, beta=beta, rng=self._rng)
+        measured = self.learn(batch)
+        self._replay.set_priorities(batch.places, self._loss.errors)
+        return measured
 
     @torch.no_grad()
     def learn(self, batch: Batch) -> Measured:
@@ -138,6 +143,11 @@ class Learner:
         targets = self._targets(batch, features, (here, following), chooser)
         found = self._loss(online, batch.actions, batch.blocked, targets, batch.weights)
         network.backward(self._loss.gradient, batch.actions)
+        return self._descend(found)
+
+    def _descend(self, found: tuple[float, float, float, float]) -> Measured:
+        """Make a step with the gradient of the network, and move the target network and the average."""
+        settings, network = self._settings, self._policy.network
         grad_norm = float(network.gradients_flat.norm())
         if grad_norm > settings.max_grad_norm:
             network.gradients_flat.mul_(settings.max_grad_norm / grad_norm)
@@ -160,15 +170,33 @@ class Learner:
         self, batch: Batch, features: Tensor, pixels: tuple[Tensor | None, Tensor | None], chooser: Tensor | None
     ) -> Tensor:
         """Return the targets for the quantiles of the actions taken, float32 (B, Q)."""
-        settings = self._settings
         n_rows = len(batch.actions)
         judge = self._target(features[n_rows:], pixels[1]).cpu()
-        blocked = batch.next_blocked if settings.is_target_masked else torch.zeros_like(batch.next_blocked)
-        if settings.munchausen:
+        here = None
+        if self._settings.munchausen:
             here = (self._target(features[:n_rows], pixels[0]).cpu(), batch.blocked, batch.actions)
+        following = (chooser if chooser is not None else judge, judge, batch.next_blocked)
+        return self._bootstrap(here, following, batch.rewards, batch.discounts)
+
+    def _bootstrap(
+        self,
+        here: tuple[Tensor, Tensor, Tensor] | None,
+        following: tuple[Tensor, Tensor, Tensor],
+        rewards: Tensor,
+        discounts: Tensor,
+    ) -> Tensor:
+        """Return the targets from ``here`` of `munchausen_targets`, None without it, and the next observations.
+
+        ``following`` are the first three arguments of `greedy_targets`.
+        """
+        settings = self._settings
+        chooser, judge, blocked = following
+        if not settings.is_target_masked:
+            blocked = torch.zeros_like(blocked)
+        if here is not None:
             factors = {"weight": settings.munchausen, "temperature": settings.munchausen_temperature}
-            return munchausen_targets(here, (judge, blocked), batch.rewards, batch.discounts, **factors)
-        return greedy_targets(chooser if chooser is not None else judge, judge, blocked, batch.rewards, batch.discounts)
+            return munchausen_targets(here, (judge, blocked), rewards, discounts, **factors)
+        return greedy_targets(chooser, judge, blocked, rewards, discounts)
 
     def _reset(self) -> None:
         """Shrink and perturb both networks."""

@@ -1,8 +1,9 @@
 """The network of action values: quantiles of the return for each action.
 
-Shapes: B batch, F features, H W C pixels, A actions, Q quantiles.
+Shapes: B batch, T steps, F features, H W C pixels, A actions, Q quantiles, M units of the recurrent layer, I inputs of
+the hidden layers.
 
-The gradients of all layers after the convolutions are computed without autograd, in preallocated memory. For networks
+The gradients of the hidden layers and the head are computed without autograd, in preallocated memory. For networks
 this small, autograd takes longer for its bookkeeping than the computation itself (measured: 2.5 times as many updates
 per second without it). A test compares each gradient with that of autograd.
 """
@@ -42,6 +43,10 @@ class _Kept(NamedTuple):
 class QNetwork(nn.Module):
     """A multi-layer perceptron with quantile heads; pixels first pass through residual convolutions.
 
+    With ``network.memory`` a gated recurrent unit (Cho et al. 2014, "Learning phrase representations using RNN
+    encoder-decoder", section 2.3) reads the features and what the convolutions saw; the perceptron reads these inputs
+    and its state.
+
     All parameters are in one flat tensor, and their gradients in another, so that a step of the optimiser, a copy to
     the target network and a message to an actor are one operation each.
 
@@ -70,7 +75,9 @@ class QNetwork(nn.Module):
         self._settings = settings
         self._generator = generator
         self.eye = ImpalaEncoder(pixels, settings.channels) if pixels is not None else None
-        widths = (n_features + (self.eye.n_outputs if self.eye else 0), *settings.widths)
+        n_seen = n_features + (self.eye.n_outputs if self.eye else 0)
+        self.memory = nn.GRUCell(n_seen, settings.memory) if settings.memory else None
+        widths = (n_seen + settings.memory, *settings.widths)
         self._layers = [nn.Linear(*sizes) for sizes in pairwise(widths)]
         self._norms = [nn.LayerNorm(width) for width in settings.widths if settings.has_layer_norm]
         self.hidden, self.norms = nn.ModuleList(self._layers), nn.ModuleList(self._norms)
@@ -84,17 +91,49 @@ class QNetwork(nn.Module):
         self._noise_in, self._noise_out = (torch.zeros(n, device=device) for n in (widths[-1], n_heads))
         self.initialise()
 
-    def forward(self, features: Tensor, pixels: Tensor | None = None) -> Tensor:
-        """Estimate quantiles, float32 (B, A, Q), from normalised features (B, F) and pixels, uint8 (B, H, W, C)."""
-        if self.eye is not None and pixels is not None:
-            features = torch.cat((self.eye(pixels), features), dim=-1)
-        return self._combine(self._read_out(self._trunk(features)))
+    def forward(self, features: Tensor, pixels: Tensor | None = None, memory: Tensor | None = None) -> Tensor:
+        """Estimate quantiles, float32 (B, A, Q), from normalised features (B, F) and pixels, uint8 (B, H, W, C).
 
-    def hidden_layers(self, features: Tensor, pixels: Tensor | None = None) -> list[Tensor]:
-        """Return the outputs of each hidden layer, (B, width), for the inputs of :meth:`forward`; for display."""
-        if self.eye is not None and pixels is not None:
-            features = torch.cat((self.eye(pixels), features), dim=-1)
-        layers = [features]
+        ``memory`` is the state of the recurrent layer before the observations, float32 (B, M), if there is one.
+        """
+        return self.estimate(self.see(features, pixels, memory)[0])
+
+    def see(
+        self, features: Tensor, pixels: Tensor | None = None, memory: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the inputs of the hidden layers, float32 (B, I), and the next state of the recurrent layer."""
+        seen = self._join(features, pixels)
+        if self.memory is None:
+            return seen, None
+        memory = self.memory(seen, memory)
+        return torch.cat((seen, memory), dim=-1), memory
+
+    def see_steps(
+        self, features: Tensor, pixels: Tensor | None, memory: Tensor, is_first: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the results of :meth:`see` for T consecutive steps of B sequences, (T * B, I) and (B, M).
+
+        Args:
+            features: Normalised features, float32 (T * B, F), all sequences of a step together.
+            pixels: Pixels, uint8 (T * B, H, W, C), or None.
+            memory: State of the recurrent layer before the first step, float32 (B, M).
+            is_first: Whether an observation is the first one of an episode, bool (T, B, 1).
+        """
+        if self.memory is None:
+            raise TypeError("the network has no recurrent layer")
+        joined, states = self._join(features, pixels), []
+        for one, begins in zip(torch.split(joined, len(memory)), is_first, strict=True):
+            memory = self.memory(one, memory.masked_fill(begins, 0.0))
+            states.append(memory)
+        return torch.cat((joined, torch.cat(states)), dim=-1), memory
+
+    def estimate(self, seen: Tensor) -> Tensor:
+        """Estimate quantiles, float32 (B, A, Q), from the inputs of the hidden layers, (B, I)."""
+        return self._combine(self._read_out(self._trunk(seen)))
+
+    def hidden_layers(self, seen: Tensor) -> list[Tensor]:
+        """Return the outputs of each hidden layer, (B, width), for its inputs (B, I); for display."""
+        layers = [seen]
         for i, layer in enumerate(self._layers):
             linear = layer(layers[-1])
             layers.append(torch.relu(self._norms[i](linear) if self._norms else linear))
@@ -106,20 +145,25 @@ class QNetwork(nn.Module):
 
     def forward_both(self, features: Tensor, pixels: Tensor | None, n: int) -> Tensor:
         """Estimate quantiles like :meth:`forward`, and store what :meth:`backward` needs for the first n rows."""
-        self._kept.clear()
-        self._seen = None
-        if self.eye is not None and pixels is not None:
-            with torch.enable_grad():
-                self._seen = self.eye(pixels[:n])
-            eyes = torch.cat((self._seen.detach(), self.eye(pixels[n:]))) if len(pixels) > n else self._seen.detach()
-            features = torch.cat((eyes, features), dim=-1)
-        return self._combine(self._read_out(self._trunk(features, n)))
+        if self.eye is None or pixels is None:
+            return self._estimate_both(features, n)
+        with torch.enable_grad():
+            seen = self._join(features[:n], pixels[:n])
+        return self.estimate_both(seen, self._join(features[n:], pixels[n:]) if len(pixels) > n else features[:0])
+
+    def estimate_both(self, seen: Tensor, more: Tensor) -> Tensor:
+        """Estimate quantiles like :meth:`estimate`, for inputs (n, I) with a gradient and further ones without.
+
+        What :meth:`backward` needs is stored for the first n.
+        """
+        both = torch.cat((seen.detach(), more)) if len(more) else seen.detach()
+        return self._estimate_both(both, len(seen), seen)
 
     def backward(self, gradient: Tensor, actions: Tensor) -> None:
         """Write the gradients of a loss from its gradient with respect to the quantiles of the actions taken.
 
-        ``gradient`` is float32 (n, Q), for the n rows of :meth:`forward_both`; ``actions`` int64 (n, 1); both on the
-        CPU.
+        ``gradient`` is float32 (n, Q), for the n rows of :meth:`forward_both` or :meth:`estimate_both`; ``actions``
+        int64 (n, 1); both on the CPU.
         """
         by_head = torch.empty(len(gradient), self.head.out_features)
         _spread(gradient.numpy(), actions.numpy(), self._settings.is_dueling, by_head.numpy())
@@ -136,9 +180,11 @@ class QNetwork(nn.Module):
         by_hidden = torch.mm(by_head, weight)
         for i in reversed(range(len(self._kept))):
             by_hidden = self._hidden_backward(i, by_hidden)
-        if self.eye is not None and self._seen is not None:
-            self.eye.zero_grad(set_to_none=False)
-            torch.autograd.backward(self._seen, by_hidden[:, : self._seen.shape[1]])
+        if self._seen is not None:
+            for module in (self.eye, self.memory):
+                if module is not None:
+                    module.zero_grad(set_to_none=False)
+            torch.autograd.backward(self._seen, by_hidden)
 
     @torch.no_grad()
     def initialise(self) -> None:
@@ -150,6 +196,9 @@ class QNetwork(nn.Module):
                 self._draw_uniform(module.weight, bound * share)
                 if module.bias is not None:
                     self._draw_uniform(module.bias, bound * share)
+            elif isinstance(module, nn.GRUCell):
+                for parameter in module.parameters():
+                    self._draw_uniform(parameter, 1.0 / math.sqrt(module.hidden_size))
             elif isinstance(module, nn.LayerNorm):
                 module.weight.fill_(1.0)
                 module.bias.zero_()
@@ -188,6 +237,17 @@ class QNetwork(nn.Module):
         """Set the noise to 0 until the next draw."""
         self._noise_in.zero_()
         self._noise_out.zero_()
+
+    def _join(self, features: Tensor, pixels: Tensor | None) -> Tensor:
+        """Return encoded pixels and features, float32 (B, n)."""
+        if self.eye is not None and pixels is not None:
+            return torch.cat((self.eye(pixels), features), dim=-1)
+        return features
+
+    def _estimate_both(self, seen: Tensor, n: int, with_gradient: Tensor | None = None) -> Tensor:
+        self._kept.clear()
+        self._seen = with_gradient
+        return self._combine(self._read_out(self._trunk(seen, n)))
 
     def _trunk(self, hidden: Tensor, n_kept: int = 0) -> Tensor:
         """Return the last hidden layer; store what the backward pass needs for the first rows."""
@@ -298,10 +358,12 @@ def count_parameters(
         for n_in, n_out in pairwise((pixels[2], *settings.channels)):
             n_eye += (9 * n_in + 1) * n_out + 4 * (9 * n_out + 1) * n_out
         n_inputs += _n_seen(pixels, settings.channels)
+    n_memory = 3 * settings.memory * (n_inputs + settings.memory + 2)
+    n_inputs += settings.memory
     n_hidden = sum((n_in + 1) * n_out for n_in, n_out in pairwise((n_inputs, *settings.widths)))
     n_norms = 2 * sum(settings.widths) if settings.has_layer_norm else 0
     n_heads = (n_actions + 1 if settings.is_dueling else n_actions) * settings.n_quantiles
-    return n_eye + n_hidden + n_norms + (settings.widths[-1] + 1) * n_heads * (2 if settings.is_noisy else 1)
+    return n_eye + n_memory + n_hidden + n_norms + (settings.widths[-1] + 1) * n_heads * (2 if settings.is_noisy else 1)
 
 
 def _n_seen(pixels: tuple[int, int, int], channels: tuple[int, ...]) -> int:

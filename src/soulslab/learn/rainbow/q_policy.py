@@ -24,7 +24,8 @@ from soulslab.learn.rainbow.rainbow_settings import QNetworkSettings
 from soulslab.learn.torch_device import CPU
 
 FORMAT: Final = "soulslab-action-values"
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
+_READ_VERSIONS: Final = (1, FORMAT_VERSION)  # version 1 had no memory
 
 _OBSERVED_AT_ONCE: Final = 4096
 """Number of rows that are expanded at once; bins make rows ten times as long."""
@@ -41,6 +42,15 @@ class QHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
     network: QNetworkSettings
     temperature: Annotated[float, Meta(gt=0.0, le=1e6)] = 0.03
 
+    @property
+    def n_memory(self) -> int:
+        """Number of units of the recurrent layer; 0 without one."""
+        return self.network.memory
+
+    def find_hidden_features(self) -> list[int]:
+        """Return the indices of the features that the policy ignores; raises ConfigError for an unknown one."""
+        return self.find_named(self.network.hidden_features, "network.hidden_features")
+
 
 class QPolicy(NetworkPolicy[QHeader]):
     """Action values with the expansion and the normaliser of their inputs, whose moments have shape (O,)."""
@@ -48,10 +58,10 @@ class QPolicy(NetworkPolicy[QHeader]):
     network: QNetwork
 
     def __init__(self, header: QHeader, generator: torch.Generator | None = None, device: torch.device = CPU) -> None:
-        """Make an untrained policy; raises ConfigError if bins of the header refer to unknown features."""
+        """Make an untrained policy; raises ConfigError if bins or hidden features of the header are unknown."""
         check_bins(header.network.bins, header.n_features, header.env_id)
         super().__init__(header, generator, device)
-        self.encoding = Encoding(header.n_inputs, header.network.bins)
+        self.encoding = Encoding(header.n_inputs, header.network.bins, header.find_hidden_features())
         self._noise = generator or torch.Generator().manual_seed(0)
         self.network = self._new_network()
         self.moments = RunningMoments((self.encoding.n_outputs,))
@@ -81,11 +91,17 @@ class QPolicy(NetworkPolicy[QHeader]):
         return out
 
     def values(self, inputs: Inputs) -> Tensor:
-        """Return the expected return of each action, allowed or not, float32 (B, A)."""
-        pixels = self._pixels(inputs)
+        """Return the expected return of each action, allowed or not, float32 (B, A).
+
+        A recurrent policy reads its memory from ``inputs``, and writes the next one there.
+        """
+        pixels, memory = self._pixels(inputs), self._memory(inputs)
         with torch.no_grad():
             features = self.normalise(torch.from_numpy(inputs.features)).to(self.device)
-            return mean_values(self.network(features, pixels)).cpu()
+            seen, following = self.network.see(features, pixels, memory)
+            if inputs.next_memory is not None and following is not None:
+                inputs.next_memory[:] = following.cpu().numpy()
+            return mean_values(self.network.estimate(seen)).cpu()
 
     def scores(
         self,
@@ -104,17 +120,19 @@ class QPolicy(NetworkPolicy[QHeader]):
         """Compute a decision again, for display; see :class:`soulslab.learn.policy_header.Player`."""
         with gradients():
             features = self.normalise(torch.from_numpy(inputs.features)).to(self.device).requires_grad_()
-            hidden = self.network.hidden_layers(features, self._pixels(inputs))
+            seen, following = self.network.see(features, self._pixels(inputs), self._memory(inputs))
+            hidden = self.network.hidden_layers(seen)
             quantiles = self.network.read_out(hidden[-1])
             values = mean_values(quantiles)
             attribution = self.encoding.fold(attribute(values[0, action], features))
+        layers = [following, *hidden] if following is not None else hidden
         scores = to_array(values)
         return PolicyView(
             kind="value",
             scores=scores,
             quantiles=to_array(quantiles),
             value=float(scores[action]),
-            hidden=[to_array(layer) for layer in hidden],
+            hidden=[to_array(layer) for layer in layers],
             attribution=attribution,
         )
 
@@ -122,7 +140,7 @@ class QPolicy(NetworkPolicy[QHeader]):
         """Choose the best allowed actions, or random allowed ones with probability epsilon."""
         is_random = rng.random(len(mask)) < epsilon
         values = None
-        if is_random.all():
+        if is_random.all() and not self.header.n_memory:  # a memory follows random actions, too
             actions = np.zeros(len(mask), np.int64)
         else:
             self.network.draw_noise()
@@ -161,7 +179,7 @@ class QPolicy(NetworkPolicy[QHeader]):
     @classmethod
     def read_header(cls, raw: Mapping[str, Any], path: Path) -> QHeader:
         """Validate the header of a policy file; see :class:`soulslab.learn.network_policy.NetworkPolicy`."""
-        header = parse_header(raw, path, QHeader, (FORMAT_VERSION,))
+        header = parse_header(raw, path, QHeader, _READ_VERSIONS)
         with header_errors(path):
             check_bins(header.network.bins, header.n_features, header.env_id)
         return header

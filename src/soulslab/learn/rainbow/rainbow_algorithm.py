@@ -30,9 +30,11 @@ from soulslab.learn.rainbow.local_actor import LocalActor
 from soulslab.learn.rainbow.q_learner import Learner, Measured
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
+from soulslab.learn.rainbow.recurrent_learner import RecurrentLearner
 from soulslab.learn.rainbow.remote_actor import RemoteActor
 from soulslab.learn.replay.replay_buffer import ReplayBuffer
 from soulslab.learn.replay.replay_store import ReplayStore
+from soulslab.learn.replay.sequence_replay import SequenceReplay
 from soulslab.learn.replay.step_rows import Outcome
 from soulslab.learn.run_folder import RunFolder
 from soulslab.learn.settings import adjust_settings, reward_factors
@@ -69,8 +71,12 @@ class RainbowAlgorithm:
         self._policy = policy
         self._rng = np.random.default_rng(np.random.SeedSequence(settings.run.seed, spawn_key=(_LEARNING,)))
         mapped = folder.path / REPLAY_NAME if settings.replay.is_mapped else None
-        shape = step_shape(policy.header, has_values=actor.has_values)
-        self._replay = ReplayBuffer(shape, settings.replay, settings.env.n_envs, mapped)
+        shape, n_envs = step_shape(policy.header, has_values=actor.has_values), settings.env.n_envs
+        self._replay: ReplayBuffer
+        if settings.network.memory:
+            self._replay = SequenceReplay(shape, settings.replay, n_envs, settings.learner.n_steps, mapped)
+        else:
+            self._replay = ReplayBuffer(shape, settings.replay, n_envs, mapped)
         self._demonstrations = None
         if demonstrations is not None:
             self._demonstrations = DemonstrationLearning(
@@ -79,7 +85,12 @@ class RainbowAlgorithm:
             if folder.checkpoint is None:
                 self._demonstrations.begin()
         source = self._demonstrations.replay if self._demonstrations else self._replay
-        self._learner = Learner(settings.learner, settings.replay, self._policy, source, self._rng)
+        common = settings.learner, settings.replay, self._policy
+        self._learner = (
+            RecurrentLearner(*common, self._replay, self._rng)
+            if isinstance(self._replay, SequenceReplay)
+            else Learner(*common, source, self._rng)
+        )
         self._measured: list[Measured] = []
         self._credit = 0.0
         self.env_steps = 0  # observed game decisions, all environments together
@@ -125,7 +136,8 @@ class RainbowAlgorithm:
         n_steps = int(is_step.sum())
         self.env_steps += n_decisions
         self._n_steps += n_steps
-        if self._n_steps > learner.learning_starts:
+        has_sequences = not self._policy.header.n_memory or self._replay.sampler.n_places > 0
+        if self._n_steps > learner.learning_starts and has_sequences:
             self._credit += n_steps * learner.updates_per_step
 
     def update(self) -> None:
@@ -286,11 +298,13 @@ def open_rainbow(
     makes other actors than those of the setting ``run.actor``; the environments are then only made to read their
     spaces. Raises
     CheckpointError if ``run.start_from`` does not name a matching policy, ConfigError if a setting names an unknown
-    feature, or a remote actor would need a secret or changed weights of the reward, DemonstrationError for recorded
-    episodes of another environment, and
+    feature, a remote actor would need a secret or changed weights of the reward, or ``network.memory`` is combined with
+    recorded episodes or other actors, DemonstrationError for recorded episodes of another environment, and
     EnvironmentUsageError if the environment does not support training.
     """
     settings = folder.settings
+    if settings.network.memory:
+        _refuse_with_memory(settings, is_fleet=open_actor is not None)
     options = folder.options if open_actor is None else without_functions(folder.options)
     env = make_vector(settings.env.id, settings.env.n_envs, options)
     actor: ActorHandle | None = None
@@ -317,6 +331,23 @@ def open_rainbow(
     except BaseException:
         (actor or env).close()
         raise
+
+
+def _refuse_with_memory(settings: RainbowSettings, *, is_fleet: bool) -> None:
+    """Raise ConfigError for settings whose steps have no state of the recurrent layer."""
+    others = {
+        "demonstrations.path": bool(settings.demonstrations.path),
+        "run.actor = 'apart'": settings.run.actor == "apart" and not is_fleet,
+        "a fleet": is_fleet,
+    }
+    named = [name for name, is_used in others.items() if is_used]
+    if named:
+        raise ConfigError(
+            f"cannot be combined with {' and '.join(named)}: only steps of environments in the process of the learner "
+            "hold the states of the policy; set it to 0, or use 'soulslab train' with run.actor = 'here' and without "
+            "demonstrations.path",
+            path="network.memory",
+        )
 
 
 def _refuse_changed_reward(folder: RunFolder[RainbowSettings]) -> None:

@@ -37,11 +37,12 @@ class QLearningSettings(LearnerSettings, frozen=True, forbid_unknown_fields=True
     """Updates of Rainbow; :mod:`soulslab.learn.rainbow.q_learner` explains the parameters.
 
     Attributes:
-        batch_size: Transitions per update (B).
+        batch_size: Transitions per update (B); with ``network.memory`` the learned steps of
+            ``batch_size / replay.sequence_steps`` sequences, rounded to a whole number of at least one.
         updates_per_step: Updates for each environment step, the update-to-data ratio; below 1 one update follows
             several steps.
         learning_starts: Number of environment steps before the first update. Until then actions are random, or those of
-            the initial policy if there is one.
+            the initial policy if there is one. With ``network.memory`` the first update also waits for a sequence.
         lr: Learning rate of AdamW.
         adam_epsilon: Epsilon of AdamW.
         weight_decay: Weight decay of AdamW.
@@ -122,6 +123,10 @@ class QNetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         is_noisy: Whether learned noise on the head's weights (Fortunato et al. 2018) explores in addition to epsilon.
         channels: Channels of each residual stage over pixels (Espeholt et al. 2018); ignored without pixels.
         bins: Soft bins of features.
+        memory: Number of units of a gated recurrent unit before the hidden layers, with which the policy remembers
+            earlier observations of the episode; 0 for none.
+        hidden_features: Names of features that the policy ignores, with their bins; a name that ends with ``*`` means
+            all features whose names begin with the part before it.
     """
 
     widths: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=8)] = (256, 256)
@@ -131,6 +136,8 @@ class QNetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     is_noisy: bool = False
     channels: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=4)] = (16, 32, 32)
     bins: Annotated[tuple[BinsSettings, ...], Meta(max_length=1024)] = ()
+    memory: Annotated[int, Meta(ge=0, le=4096)] = 0
+    hidden_features: Annotated[tuple[str, ...], Meta(max_length=1024)] = ()
 
 
 class DemonstrationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

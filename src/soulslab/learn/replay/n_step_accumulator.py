@@ -63,11 +63,22 @@ class Accumulator:
         ends = np.empty(len(places), np.int64)
         heads, length = ring.heads, ring.n_per_stream
         accumulate(heads, length, places, n_steps, gamma, batch.actions, batch.rewards, batch.discounts, ends)
-        _copy_observations(ring.bytes, places, self._blocked_at, batch.features, batch.blocked)
-        _copy_observations(ring.bytes, ends, self._blocked_at, batch.next_features, batch.next_blocked)
-        if self._frames is not None and batch.pixels is not None and batch.next_pixels is not None:
-            _copy_frames(self._frames, heads, length, places, batch.pixels)
-            _copy_frames(self._frames, heads, length, ends, batch.next_pixels)
+        self.copy(places, batch.features, batch.blocked, batch.pixels)
+        self.copy(ends, batch.next_features, batch.next_blocked, batch.next_pixels)
+
+    def copy(
+        self,
+        places: NDArray[np.int64],
+        features: NDArray[np.uint8],
+        blocked: NDArray[np.bool_],
+        pixels: NDArray[np.uint8] | None,
+    ) -> None:
+        """Copy the observations at places, int64 (B,), to arrays as those of :meth:`view`."""
+        ring = self._ring
+        _copy_observations(ring.bytes, places, self._blocked_at, features, blocked)
+        if self._frames is not None and pixels is not None:
+            pixels = pixels.reshape(len(places), *self._stack)
+            _copy_frames(self._frames, ring.heads, ring.n_per_stream, places, pixels)
 
 
 @kernel

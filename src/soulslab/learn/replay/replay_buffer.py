@@ -51,7 +51,7 @@ class ReplayBuffer:
         if settings.is_mapped and folder is None:
             raise ConfigError("a mapped buffer needs a folder for its file", path="replay.is_mapped")
         path = folder / MAP_NAME if settings.is_mapped and folder is not None else None
-        self.ring = Ring(msgspec.structs.replace(shape, has_values=False), settings.capacity, n_streams, path)
+        self.ring = self._make_ring(msgspec.structs.replace(shape, has_values=False), settings, n_streams, path)
         self._shape = shape
         self._alpha = settings.alpha
         self.sampler = self._make_sampler()
@@ -104,17 +104,20 @@ class ReplayBuffer:
         ``beta`` is the share of the bias of prioritised sampling that the weights correct, 0..1. Raises ReplayError if
         the buffer has no transitions.
         """
-        if not self.sampler.n_places:
-            raise ReplayError(
-                f"there is nothing to draw yet: none of the {len(self.ring)} rows is a step with a known "
-                "successor; append steps before the first update (learner.learning_starts)"
-            )
+        self._require_places("a step with a known successor")
         if self._seen is None or self._seen[0] is not batch:  # the same batch is used repeatedly
             self._seen = batch, self._accumulator.view(batch)
         arrays = self._seen[1]
         if len(arrays.places):
             self.sampler.draw(arrays.places, arrays.weights, beta=beta, rng=rng)
             self._accumulator.fill(arrays, n_steps, gamma)
+
+    def _require_places(self, what: str) -> None:
+        if not self.sampler.n_places:
+            raise ReplayError(
+                f"there is nothing to draw yet: none of the {len(self.ring)} rows is {what}; append steps before the "
+                "first update (learner.learning_starts)"
+            )
 
     def priorities(self, places: Tensor) -> NDArray[np.float64]:
         """Return the priorities of transitions of a batch, float64 (B,); 0 for one that has been overwritten."""
@@ -150,6 +153,9 @@ class ReplayBuffer:
                 "were loaded; load the rows of the same checkpoint first"
             )
         self.sampler.load(state, self.ring.beginnings())
+
+    def _make_ring(self, shape: StepShape, settings: ReplaySettings, n_streams: int, path: Path | None) -> Ring:
+        return Ring(shape, settings.capacity, n_streams, path)
 
     def _make_sampler(self) -> Sampler:
         n = len(self.ring.rows)

@@ -36,6 +36,7 @@ class Outcome(enum.IntEnum):
 class StepShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Sizes of a step; features include the extra inputs, and each of the K frames is stored once.
 
+    ``n_memory`` is the number of units of the recurrent layer, 0 without one.
     ``has_log_probs`` is whether rows hold the log-probability of their action, ``has_values`` whether they hold the
     values with which it was chosen.
     """
@@ -44,6 +45,7 @@ class StepShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     n_actions: int
     pixels: PixelShape | None = None
     frame_stack: int = 1
+    n_memory: int = 0
     has_log_probs: bool = False
     has_values: bool = False
 
@@ -56,9 +58,10 @@ def row_type(shape: StepShape) -> np.dtype[Any]:
     (game decisions that the step took), ``stream`` u2 (number of the environment), ``outcome`` u1 (`Outcome`) and
     ``is_first`` u1 (whether the row before it is not its predecessor: at the start of an episode, or after lost steps).
     ``blocked`` u1 (ceil(A / 8),) are the forbidden actions of the observation, packed with ``numpy.packbits``.
-    ``pixels`` u1 (H, W, C), if any, belong to the observation. ``log_prob`` f4, if any, is the logarithm of the
-    probability with which the action was chosen. ``action_value`` f4 and ``best_value`` f4, if any, are the values of
-    the action and of the best allowed action at that time, and ``is_valued`` u1 is whether they are known.
+    ``pixels`` u1 (H, W, C), if any, belong to the observation. ``memory`` f4 (M,), if any, is the recurrent layer's
+    state before the observation. ``log_prob`` f4, if any, is the logarithm of the probability with which the action was
+    chosen. ``action_value`` f4 and ``best_value`` f4, if any, are the values of the action and of the best allowed
+    action at that time, and ``is_valued`` u1 is whether they are known.
 
     The numbers are aligned, which costs a few bytes per row and allows reading a column as an ordinary array.
     """
@@ -68,6 +71,8 @@ def row_type(shape: StepShape) -> np.dtype[Any]:
     if shape.pixels is not None:
         pixels = shape.pixels
         columns.append(("pixels", "u1", (pixels.height_px, pixels.width_px, pixels.n_channels)))
+    if shape.n_memory:
+        columns.append(("memory", "<f4", (shape.n_memory,)))
     if shape.has_log_probs:
         columns.append(("log_prob", "<f4"))
     if shape.has_values:

@@ -172,8 +172,8 @@ def test_what_is_loaded_is_what_was_saved(made, tmp_path):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"format": "soulslab-policy"}, IncompatibleCheckpointError, "format 'soulslab-policy' version 1; this"),
-        ({"version": 2}, IncompatibleCheckpointError, "version 2; this soulslab reads 'soulslab-action-values' ver"),
+        ({"format": "soulslab-policy"}, IncompatibleCheckpointError, "format 'soulslab-policy' version 2; this"),
+        ({"version": 3}, IncompatibleCheckpointError, "version 3; this soulslab reads 'soulslab-action-values' ver"),
         ({"n_actions": 5}, IncompatibleCheckpointError, "describes a network of"),
         ({"n_features": 7}, IncompatibleCheckpointError, "describes a network of"),
         ({"extras": {"previous_actions": 1}}, IncompatibleCheckpointError, "describes a network of"),

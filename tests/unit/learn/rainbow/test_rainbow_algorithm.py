@@ -194,6 +194,10 @@ def test_stopped_runs_are_resumed_bit_for_bit_by_a_fresh_process(corridor, tmp_p
 VARIANTS = {
     "noisy": {"network": {"is_noisy": True}},
     "seldom updated": {"learner": {"updates_per_step": 0.005, "epsilon_decisions": 600}},
+    "with memory": {
+        "network": {"memory": 5, "is_noisy": True},
+        "replay": {"sequence_steps": 8, "burn_in_steps": 4, "capacity": 400},
+    },
     "often updated": {"learner": {"updates_per_step": 6.0, "learning_starts": 400, "reset_every": 0}},
 }
 
@@ -269,10 +273,11 @@ def test_an_environment_without_state_goes_on_with_fresh_episodes(corridor, tmp_
     assert result.mean_return is not None
 
 
-def test_a_run_from_pixels_learns_and_can_be_resumed(corridor, tmp_path):
+@pytest.mark.parametrize("memory", [0, 5])
+def test_a_run_from_pixels_learns_and_can_be_resumed(corridor, tmp_path, memory):
     settings = with_env(corridor, id="toys/Dot-v0", frame_stack=2)
-    network = msgspec.structs.replace(settings.network, channels=(4, 8))
-    settings = with_run(msgspec.structs.replace(settings, network=network), evaluate_every=0)
+    tables = {"network": {"channels": (4, 8), "memory": memory}, "replay": {"sequence_steps": 8, "burn_in_steps": 4}}
+    settings = with_run(changed(settings, tables), evaluate_every=0)
     train(with_run(settings, total_steps=200), tmp_path / "run")
     assert train(with_run(settings, total_steps=300), tmp_path / "run", resume=True).env_steps >= 300
 
