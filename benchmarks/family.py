@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
 from benchmarks.result import Result, Row
 from benchmarks.scripted_players import measure
 from soulslab.arena.boss_catalog import find_bosses
-from soulslab.arena.held_out_rules import RULES, HeldOutRules
+from soulslab.arena.held_out_rules import HeldOutRules
 from soulslab.learn.environment import EVALUATION, environment_seed
 from soulslab.learn.evaluate import EvaluationSettings, evaluate, wilson_interval
 from soulslab.learn.players import load_player
@@ -18,6 +19,10 @@ from soulslab.learn.policies import POLICY_DIR, shipped_policies
 #: The policy of the family, whose card has the bosses and the seed.
 FAMILY = "generated"
 REFERENCE = "reference player, which knows the bosses"
+
+
+#: Sets of rules; the set for reports is used for fitted bosses only.
+_RULES: Final[tuple[HeldOutRules, ...]] = ("none", "development")
 
 
 class FamilyBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,10 +43,10 @@ class FamilyBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure_family(settings: FamilyBenchSettings) -> Iterator[Result]:
-    """Play the same fights with each player, by the rules of the simulator and by both sets of held-out rules."""
+    """Play the same fights with each player, by the simulator's rules and by those of the set ``development``."""
     rows = [
         _row(settings, player, held_out_rules=held_out_rules)
-        for held_out_rules in RULES
+        for held_out_rules in _RULES
         for player in (*settings.policies, REFERENCE)
     ]
     bosses = shipped_policies()[FAMILY].evaluation_boss

@@ -238,6 +238,7 @@ def _row(settings: FitTrainingSettings, boss: str, source: Source, use: Use, pat
     return {
         "boss": boss,
         "known": source,
+        "held-out rules": settings.rules(source),
         "recorded": settings.player if source.startswith("fit") else None,
         "trained on": use,
         "seed": seed,

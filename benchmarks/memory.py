@@ -114,7 +114,7 @@ class _ExplainedVariance:
             self.found.append(message.explained_variance)
 
     def close(self) -> None:
-        """Keep the numbers."""
+        """Do nothing: there is nothing to close."""
 
 
 def _run(settings: MemoryBenchSettings, name: str, network: Mapping[str, Any], seed: int) -> Row:

@@ -1,8 +1,9 @@
 """Rules that no boss file describes, for tests of fitted bosses (`FightOptions.held_out_rules`).
 
 A real game differs from the rules of the simulator. These rules stand for such differences, and nothing else may use
-them. There are two sets. With ``development`` the causes of lost fights were looked for, and fits were changed. The set
-``report`` is for results only: a fit or a policy that is adjusted to it proves nothing.
+them. There are two sets. The set ``development`` was used to find why fights were lost, and to change the fit. The set
+``report`` is for results only: a fit or a policy that is adjusted to it proves nothing. Projectiles keep the
+simulator's rules.
 
 ==============  ===============================================  =================================================
 difference      ``development``                                  ``report``

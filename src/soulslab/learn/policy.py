@@ -270,12 +270,8 @@ def _initialised(layer: Layer, gain: float, generator: torch.Generator) -> Layer
 
 FORMAT: Final = "soulslab-policy"
 FORMAT_VERSION: Final = 4
-_READ_VERSIONS: Final = (
-    1,
-    2,
-    3,
-    FORMAT_VERSION,
-)  # 1 had no pixels, 2 no memory, and 3 no features for the critic alone
+# Version 1 had no pixels, 2 no memory, and 3 no features for the critic alone.
+_READ_VERSIONS: Final = (1, 2, 3, FORMAT_VERSION)
 MAX_NORMALISED: Final = 10.0
 """Normalised features are clipped to this many standard deviations, so that rare large values do not dominate."""
 

@@ -7,8 +7,8 @@ from benchmarks.family import REFERENCE, FamilyBenchSettings, measure_family
 
 def test_measures_every_player_by_both_rules():
     (result,) = measure_family(FamilyBenchSettings(n_fights=8))
-    assert [(row["rules"], row["player"]) for row in result.rows] == [
-        (rules, player) for rules in ("of the simulator", "held out") for player in ("generated", "judge", REFERENCE)
+    assert [(row["held-out rules"], row["player"]) for row in result.rows] == [
+        (rules, player) for rules in ("none", "development") for player in ("generated", "judge", REFERENCE)
     ]
     for row in result.rows:
         assert row["from (%)"] <= row["won (%)"] <= row["to (%)"]

@@ -63,7 +63,7 @@ def test_names_are_found_after_files(tmp_path, monkeypatch):
     assert find_run(Path("judge")) == Path("judge")
     # load_player is for run.start_from and learner.teacher.
     for find, error in ((find_run, ConfigError), (load_player, CheckpointError)):
-        with pytest.raises(error, match=r"jugde: does not exist; .* a policy of soulslab \(.*frost_beast"):
+        with pytest.raises(error, match=r"jugde: does not exist; .*did you mean 'judge'\? \(known: frost"):
             find(Path("jugde"))
         with pytest.raises(error, match="does not exist"):
             find(Path("x/trickster"))

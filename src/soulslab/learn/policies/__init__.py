@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from soulslab.config import load_settings
-from soulslab.errors import CheckpointError
+from soulslab.errors import CheckpointError, did_you_mean
 
 POLICY_DIR: Final = Path(__file__).parent
 CARDS: Final = POLICY_DIR / "cards.toml"
@@ -71,8 +71,9 @@ def find_shipped(path: Path) -> Path:
         return path
     shipped = shipped_policy(path.name) if path.parent == Path() else None
     if shipped is None:
-        known = ", ".join(shipped_policies())
         raise CheckpointError(
-            path, f"does not exist; name the folder of a run, a policy file, or a policy of soulslab ({known})"
+            path,
+            "does not exist; name the folder of a run, a policy file, or a policy of soulslab"
+            + did_you_mean(path.name, shipped_policies()),
         )
     return shipped

@@ -92,6 +92,8 @@ class Encoding:
         """Write ``(value - mean) / std`` of features (B, F) and bins to ``out`` (B, O), clipped to `MAX_NORMALISED`."""
         self._check(features)
         _encode(features, self._bins, self._moved, np.float32(MAX_NORMALISED), out)
+        if self._hidden.any():
+            out[:, self._hidden] = _ZERO  # a hidden feature may be NaN
 
     def fold(self, outputs: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the sum of values of outputs, (O,), for each feature, (F,); bins belong to the feature they divide."""

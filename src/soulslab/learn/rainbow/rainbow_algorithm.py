@@ -334,7 +334,7 @@ def open_rainbow(
 
 
 def _refuse_with_memory(settings: RainbowSettings, *, is_fleet: bool) -> None:
-    """Raise ConfigError for settings whose steps have no state of the recurrent layer."""
+    """Raise ConfigError for settings that recurrent Rainbow does not support."""
     others = {
         "demonstrations.path": bool(settings.demonstrations.path),
         "run.actor = 'apart'": settings.run.actor == "apart" and not is_fleet,
@@ -343,8 +343,8 @@ def _refuse_with_memory(settings: RainbowSettings, *, is_fleet: bool) -> None:
     named = [name for name, is_used in others.items() if is_used]
     if named:
         raise ConfigError(
-            f"cannot be combined with {' and '.join(named)}: only steps of environments in the process of the learner "
-            "hold the states of the policy; set it to 0, or use 'soulslab train' with run.actor = 'here' and without "
+            f"cannot be combined with {' and '.join(named)}: recurrent Rainbow learns only from environments in its "
+            "own process; set it to 0, or use 'soulslab train' with run.actor = 'here' and without "
             "demonstrations.path",
             path="network.memory",
         )

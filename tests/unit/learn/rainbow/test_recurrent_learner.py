@@ -278,8 +278,9 @@ def test_hidden_features_and_their_bins_do_not_change_the_policy(tmp_path):
     for one in (policy, QPolicy.load(tmp_path / "policy.safetensors"), QPolicy(policy.header)):
         before = one.values(Inputs(seen))
         for feature in range(6):
-            other = seen.copy()
-            other[0, feature] = -7.0
-            assert torch.equal(one.values(Inputs(other)), before) == (feature in (1, 4))
+            for number in (-7.0, np.nan):
+                other = seen.copy()
+                other[0, feature] = number
+                assert torch.equal(one.values(Inputs(other)), before) == (feature in (1, 4))
     with pytest.raises(ConfigError, match="no feature 'cell_9'"):
         q_policy(network=msgspec.structs.replace(network, hidden_features=("cell_9",)), feature_names=names)
