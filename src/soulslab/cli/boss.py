@@ -60,18 +60,19 @@ def record(
         name: A shipped boss, generated:SEED, or the path of a boss file.
         player: probe: a script that shows how an unknown boss fights; reference: the script that knows the bosses.
         minutes: Game time.
-        seed: Seed of the first fight; the others follow.
+        seed: Seed of the first fight in a new folder; the others follow, also in later recordings.
         no_top_up: Do not restore the player's health during a fight.
     """
     from msgspec.structs import replace
 
     from soulslab.arena.boss_catalog import find_boss
-    from soulslab.arena.fitting.recorded_fight import save_fight
+    from soulslab.arena.fitting.recorded_fight import last_number, save_fight
     from soulslab.arena.fitting.simulated import record_simulated
     from soulslab.arena.probe_player import ProbePlayer
     from soulslab.arena.reference_player import ReferencePlayer
 
     opponent = find_boss(name)
+    seed += last_number(out)  # the same fights again would make a fit too sure
     # One player for all fights: the probe learns from each of them.
     plays = ProbePlayer(1, seed) if player == "probe" else ReferencePlayer(opponent, 1)
     fights = record_simulated(

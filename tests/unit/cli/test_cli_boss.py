@@ -1,12 +1,15 @@
 """``soulslab boss``: boss files."""
 
 import re
+from pathlib import Path
 
 import cv2
+import numpy as np
 import pytest
 
 from soulslab import cli
 from soulslab.arena.boss_catalog import find_boss
+from soulslab.arena.fitting.recorded_fight import read_fights
 
 
 @pytest.mark.parametrize("name", ["judge", "generated:7"])
@@ -79,3 +82,13 @@ def test_a_fit_that_cannot_be_made(tmp_path, monkeypatch, capsys, arguments, cod
     assert cli.run(["boss", "fit", *arguments]) == code
     assert words in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_second_recording_adds_other_fights(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        assert cli.run(["boss", "record", "seen", "--minutes", "0.1"]) == 0
+    files = sorted(Path("seen").iterdir())
+    assert [path.name for path in files] == ["fight_0001.npz", "fight_0002.npz"]
+    first, second = read_fights(Path("seen"))
+    assert not np.array_equal(first.moments, second.moments)

@@ -92,6 +92,11 @@ class RecordedFight(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return max(int(np.median(np.diff(self.moments["tick"]))), 1) if len(self.moments) > 1 else 1
 
 
+def last_number(folder: Path) -> int:
+    """Return the greatest number of a fight in a folder; 0 if there is none, or no folder."""
+    return max(map(_number, fight_files(folder)), default=0)
+
+
 def save_fight(folder: Path, fight: RecordedFight) -> Path:
     """Write a fight as the next file of a folder, and return its path; an interrupted write leaves no file.
 
@@ -111,7 +116,7 @@ def save_fight(folder: Path, fight: RecordedFight) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         temporary.write_bytes(buffer.getbuffer())
-        path = folder / f"fight_{1 + max(map(_number, fight_files(folder)), default=0):04d}.npz"
+        path = folder / f"fight_{1 + last_number(folder):04d}.npz"
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
