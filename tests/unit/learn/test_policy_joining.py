@@ -116,7 +116,7 @@ def test_runs_that_do_not_go_together_are_named(runs, tmp_path):
     folders = runs(q_policy(1), arena_policy(2))
     with pytest.raises(IncompatibleCheckpointError, match=r"p2: has env_id soulslab/Arena-v0, but .*p1 has toys/Corr"):
         join_runs(folders, "0", [0.5])
-    with pytest.raises(CheckpointError, match="nothing: cannot be read"):
+    with pytest.raises(CheckpointError, match="nothing: does not exist"):
         join_runs([folders[0], tmp_path / "nothing"], "0", [0.5])
 
 
