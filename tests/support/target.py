@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from select import select
 
@@ -15,6 +16,8 @@ from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
 from soulslab.siphon.profile import Attribute, Base, Entity, Process, Profile
 
 SOURCE = Path(__file__).with_name("target.c")
+#: ``ERROR_INTERNAL_ERROR`` of Windows.
+WINE_INTERNAL_ERROR = 1359
 DEADLINE_S = 20
 NAME = "siphon_target_program"
 #: Address at which its command "map" maps memory.
@@ -80,11 +83,24 @@ class Target:
         return line.strip()
 
 
+def _started(command: Sequence[str | Path], **options: object) -> subprocess.Popen[str]:
+    """Start a program; Wine rarely fails with an internal error, and starts it the next time."""
+    start = partial(
+        subprocess.Popen, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, **options
+    )
+    for _ in range(2):
+        try:
+            return start()
+        except OSError as error:
+            if getattr(error, "winerror", None) != WINE_INTERNAL_ERROR:
+                raise
+    return start()
+
+
 @contextmanager
 def running(command: Sequence[str | Path], **options: object) -> Iterator[Target]:
     """A context with a running target."""
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, **options)  # type: ignore[call-overload]
-    with process:
+    with _started(command, **options) as process:
         try:
             yield Target(process)
         finally:
