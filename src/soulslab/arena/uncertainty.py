@@ -87,6 +87,11 @@ def load_uncertainty(path: Path, boss: Boss) -> Uncertainty:
         BossFileError: The file cannot be read or is invalid, or a place is not a number of the boss.
     """
     error = partial(BossFileError, source=path)
+    if not path.exists():
+        raise error(
+            "does not exist; 'soulslab boss fit' writes it beside the boss file; for a boss without intervals set "
+            "boss_intervals to [0, 0]"
+        )
     data = parse_toml(read_text(path, error), error)
     loaded = check(data, Uncertainty, lambda problem, place: BossFileError(problem, path=place, source=path))
     numbers = dict(numbers_of(boss))

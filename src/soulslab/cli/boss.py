@@ -72,7 +72,7 @@ def record(
     from soulslab.arena.reference_player import ReferencePlayer
 
     opponent = find_boss(name)
-    seed += last_number(out)  # the same fights again would make a fit too sure
+    seed += last_number(out)  # a fit would count the same fights twice
     # One player for all fights: the probe learns from each of them.
     plays = ProbePlayer(1, seed) if player == "probe" else ReferencePlayer(opponent, 1)
     fights = record_simulated(

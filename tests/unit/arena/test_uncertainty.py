@@ -51,6 +51,14 @@ def test_a_mistake_is_reported_with_its_place(tmp_path, text, problem):
     assert str(path) in str(caught.value)
 
 
+def test_a_missing_file_is_reported_with_its_origin(tmp_path):
+    path = uncertainty_path(tmp_path / "margit.toml")
+    with pytest.raises(
+        BossFileError, match=r"margit\.uncertainty\.toml: does not exist; 'soulslab boss fit' writes it"
+    ):
+        load_uncertainty(path, shipped("judge"))
+
+
 def test_numbers_are_found_and_replaced_by_their_places():
     judge = shipped("judge")
     numbers = dict(numbers_of(judge))

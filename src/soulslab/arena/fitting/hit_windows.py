@@ -257,7 +257,8 @@ def _window(o: Observations, indices: Sequence[int], hits: list[Hit], evidence: 
     before = inside.k[(inside.k < first) & (inside.k > limits[0])]
     earliest = int(before.max()) + 1 if len(before) else limits[0] + 1
     start_is_sure = (ks == first).sum() >= N_AT_START
-    # The earliest of some hits that are spread over a swept window is about one part of it after the start.
+    # N hits that are spread evenly over a swept window begin about 1 / N of its length after its start; twice that is
+    # allowed.
     most = -(-2 * (last - first + 1) // len(hits)) if evidence.others.are_swept else SPLIT_TICKS
     start = Estimate(first, first if start_is_sure else max(earliest, first - most), first)
     after = inside.k[inside.k > last]
