@@ -82,13 +82,16 @@ FAR_START_SHARE: Final = 0.7
 #: Probability that it attacks as often as it can, instead of keeping a distance.
 PRESS_PROBABILITY: Final = 0.4
 KEEP_S: Final = (1.5, 6.0)
+#: The same for the distances from which it flees: getting there takes time.
+KEEP_FAR_S: Final = (5.0, 10.0)
 #: Farthest that it walks from the place at which the fight began, because the edge of the ground is unknown.
 ROAM_M: Final = 16.0
 ENOUGH_SP: Final = 38.0
-#: Time that one light attack takes (s).
+#: Time until a light and a heavy attack have hit, with some reserve (s).
 STRIKE_S: Final = 0.75
-#: Probability of a heavy attack on a staggered or parried boss.
-HEAVY_PROBABILITY: Final = 0.3
+HEAVY_STRIKE_S: Final = 1.5
+#: Probability that its attacks are heavy for some time, so that they may stagger the boss.
+HEAVY_PROBABILITY: Final = 0.4
 
 
 _KNIGHT = load_knight()
@@ -198,11 +201,11 @@ class _Fight:
         self._last_m = math.inf
         self._strike_left_s, self._strike_from_m = -1.0, 0.0
         self._flanks = self._is_behind = False
-        self._new_response(UNKNOWN_ANIMATION)
         self._keep()
         if self._rng.random() < FAR_START_SHARE:
             self._presses = self._flanks = False
-            self._distance_m, self._keep_left_s = max(DISTANCES_M), max(KEEP_S)
+            self._distance_m, self._keep_left_s = max(DISTANCES_M), max(KEEP_FAR_S)
+        self._new_response(UNKNOWN_ANIMATION)
 
     def act(self, state: Record, mask: NDArray[np.bool_]) -> int:
         """Choose an action."""
@@ -221,19 +224,21 @@ class _Fight:
         is_helpless = animation in (STAGGER, PARRY_STUN)
         if self._flanks and not is_helpless and self._health_share > CAREFUL_SHARE:
             return self._flank(mask, distance, has_stamina=float(state.player_sp) >= ENOUGH_SP)
-        is_open = is_helpless or (is_attack and self._known.open_s(animation, now_s) >= STRIKE_S)
+        strike, strike_s = (HEAVY_ATTACK, HEAVY_STRIKE_S) if self._is_heavy else (LIGHT_ATTACK, STRIKE_S)
+        is_open = is_helpless or (is_attack and self._known.open_s(animation, now_s) >= strike_s)
         is_pressing = self._presses and self._health_share > CAREFUL_SHARE
-        if (is_open or is_pressing) and mask[LIGHT_ATTACK] and float(state.player_sp) >= ENOUGH_SP:
+        if (is_open or is_pressing) and mask[strike] and float(state.player_sp) >= ENOUGH_SP:
             if distance <= self._known.reach_m:
-                self._strike_left_s, self._strike_from_m = STRIKE_S, distance
-                return HEAVY_ATTACK if is_helpless and self._rng.random() < HEAVY_PROBABILITY else LIGHT_ATTACK
-            if is_pressing or distance <= self._known.reach_m + 3.0:
+                self._strike_left_s, self._strike_from_m = strike_s, distance
+                return strike
+            # A player that keeps far away uses the time to get there.
+            if is_pressing or (not self._is_far and distance <= self._known.reach_m + 3.0):
                 return FORWARD
         if not mask[FORWARD]:
             return NOTHING
         way = self._move(player, distance)
         # The boss runs as fast as the player rolls, and faster than it walks.
-        is_fleeing = way == BACKWARD and self._distance_m >= FAR_M and float(state.player_sp) >= ENOUGH_SP
+        is_fleeing = way == BACKWARD and self._is_far and float(state.player_sp) >= ENOUGH_SP
         return FIRST_ROLL + BACKWARD if is_fleeing and mask[FIRST_ROLL] else way
 
     def _observe(self, state: Record, distance: float, *, is_open: bool) -> None:
@@ -268,7 +273,8 @@ class _Fight:
         """Draw the response to the attack that begins now."""
         rng = self._rng
         self._response: Response = "roll"
-        is_curious = self._health_share > CAREFUL_SHARE
+        # A player that flees must not be hit on its way.
+        is_curious = self._health_share > CAREFUL_SHARE and not (self._is_far and self._last_m < FAR_M)
         if is_curious:
             frequencies = self._known.frequencies(animation)
             shares = np.array(list(frequencies.values()))
@@ -318,12 +324,20 @@ class _Fight:
         rng = self._rng
         self._keep_left_s = rng.uniform(*KEEP_S)
         self._presses = bool(rng.random() < PRESS_PROBABILITY)
+        self._is_heavy = bool(rng.random() < HEAVY_PROBABILITY)
         self._distance_m = float(rng.choice(DISTANCES_M))
         self._side = int(rng.choice((LEFT, RIGHT, NOTHING)))
         self._flanks = bool(rng.random() < FLANK_PROBABILITY)
         if self._flanks:
             self._presses, self._distance_m = False, FLANK_M
             self._side = int(rng.choice((LEFT, RIGHT)))
+        if self._is_far:
+            self._keep_left_s = rng.uniform(*KEEP_FAR_S)
+
+    @property
+    def _is_far(self) -> bool:
+        """Whether it keeps a distance from which it flees."""
+        return self._distance_m >= FAR_M and not self._presses
 
     def _flank(self, mask: NDArray[np.bool_], distance: float, *, has_stamina: bool) -> int:
         """Return a step to the back of the boss: round it, or with a roll past it."""

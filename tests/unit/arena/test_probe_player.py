@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from soulslab.arena.boss_file import boss_names
+from soulslab.arena.fitting.attacks import STAGGER
 from soulslab.arena.fitting.fit import fit_boss
 from soulslab.arena.fitting.simulated import record_simulated
 from soulslab.arena.knight_file import load_knight
@@ -36,6 +37,9 @@ def test_it_shows_the_whole_boss(boss, judge):
     assert len(attacks & set(names.tolist())) >= 0.85 * len(attacks)
     if boss == "frost_beast":
         assert "Attack3007" in names  # chosen only against a player at its back
+        assert (names == "Attack3003").sum() > 1000  # chosen only against a player that is far away
+    else:
+        assert STAGGER in names
     # Varied distances, and positions beside and behind the boss.
     dx, dy = moments["player_x"] - moments["boss_x"], moments["player_y"] - moments["boss_y"]
     near, far = np.quantile(np.hypot(dx, dy), (0.1, 0.9))
@@ -69,7 +73,7 @@ def test_it_stands_where_the_reach_of_attacks_may_end(judge):
         for j, window in enumerate(move.windows)
         if f"moves[{i}].windows[{j}].reach_m" not in fit.uncertainty.unknown
     ]
-    assert len(errors) >= 8  # near misses bound them from above
+    assert len(errors) >= 6  # near misses bound them from above
     assert np.median(errors) < 0.15
 
 

@@ -36,9 +36,9 @@ from soulslab.arena.fitting.hit_windows import (
     unseen_window,
 )
 from soulslab.arena.fitting.motion import advance, likely_starts, roaming, steps_of, tracking
-from soulslab.arena.fitting.projectiles import RADIUS_M, Throw, find_throws
+from soulslab.arena.fitting.projectiles import FAR_M, RADIUS_M, Throw, find_throws
 from soulslab.arena.fitting.recorded_fight import RecordedFight
-from soulslab.arena.fitting.vitals import Health, damage_ratio, damages, durations, health, poise, stun
+from soulslab.arena.fitting.vitals import USUAL_REGEN, Health, damage_ratio, damages, durations, health, poise, stun
 from soulslab.arena.knight_file import Knight
 from soulslab.arena.uncertainty import Uncertainty, in_order, numbers_of
 from soulslab.errors import FitError
@@ -228,9 +228,11 @@ def _windows(
     mine = set(indices)
     hits = [hit for hit in o.hits if hit.attack in mine]
     throws = find_throws(o, hits)
-    # A swept area also hits later farther away, but for no longer than a window.
+    # A swept area also hits later farther away, but for no longer than a window, and not where only projectiles hit.
     is_swept = (
-        others.are_swept and bool(hits) and max(hit.k for hit in hits) - min(hit.k for hit in hits) <= LONGEST_TICKS
+        others.are_swept
+        and max((hit.k for hit in hits), default=0) - min((hit.k for hit in hits), default=0) <= LONGEST_TICKS
+        and max((hit.gap for hit in hits), default=0.0) < FAR_M
     )
     if throws and not is_swept:
         windows: list[Found] = list(throws)
@@ -425,8 +427,8 @@ class _Whole:
         return Boss(
             name=name,
             hp=round(take("hp", exact(vitals.hp), vitals.hp)),
-            poise=take("poise", broken.poise if broken else None, 120.0),
-            poise_regen_per_s=take("poise_regen_per_s", broken.regen_per_s if broken else None, 6.0),
+            poise=take("poise", broken.poise if broken else None, 120.0, is_known=bool(broken and broken.regen_per_s)),
+            poise_regen_per_s=take("poise_regen_per_s", broken.regen_per_s if broken else None, USUAL_REGEN),
             radius_m=take("radius_m", radius, 0.8, is_known=o.has_contact),
             walk_m_s=take("walk_m_s", walk.walk_m_s, 2.5),
             run_m_s=take("run_m_s", walk.run_m_s, 5.0),

@@ -247,16 +247,17 @@ def _window(o: Observations, indices: Sequence[int], hits: list[Hit], evidence: 
     # In the attacks that were hit, the moments after the hit say nothing: a window hits only once.
     since_hit = risk.k >= np.array([at.get(i, 1 << 30) for i in risk.attack.tolist()], np.int64)
     risk = risk.where(~since_hit & ~risk.is_hit)
-    in_window = risk.where((risk.k >= first) & (risk.k <= last))
     if evidence.others.are_swept:
-        in_window = _throughout(in_window.where(~np.isin(in_window.attack, own)), first, last, o.step)
+        in_window = _throughout(risk.where(~np.isin(risk.attack, own)), hits, o.step)
         risk = risk.where(np.zeros(len(risk.k), np.bool_))  # outside of the window, the area may be elsewhere
+    else:
+        in_window = risk.where((risk.k >= first) & (risk.k <= last))
     area = _area(hits, in_window, evidence.others)
     reach, half = area.reach_m.low, area.arc_rad.low / 2
     inside = risk.where((risk.gap <= reach) & (_off(risk.bearing, area.facing_rad) <= half))
     before = inside.k[(inside.k < first) & (inside.k > limits[0])]
     earliest = int(before.max()) + 1 if len(before) else limits[0] + 1
-    start_is_sure = (ks == first).sum() >= N_AT_START
+    start_is_sure = (ks == first).sum() >= N_AT_START and not evidence.others.are_swept
     # N hits that are spread evenly over a swept window begin about 1 / N of its length after its start; twice that is
     # allowed.
     most = -(-2 * (last - first + 1) // len(hits)) if evidence.others.are_swept else SPLIT_TICKS
@@ -276,14 +277,24 @@ def _window(o: Observations, indices: Sequence[int], hits: list[Hit], evidence: 
     )
 
 
-def _throughout(risk: Risk, first: int, last: int, step: int) -> Risk:
-    """Return one row for each attack in which the player was open from ``first`` to ``last``: the outermost place."""
+def _throughout(risk: Risk, hits: Sequence[Hit], step: int) -> Risk:
+    """Return one row for each attack in which the player was open throughout a window: the outermost place.
+
+    Args:
+        risk: Moments of attacks without a hit in the window.
+        hits: The hits in the window, which may be few: the window has at least the usual length.
+        step: Ticks between two moments.
+    """
+    ks = [hit.k for hit in hits]
+    first, last = min(*ks, max(ks) - USUAL_TICKS + 1), max(*ks, min(ks) + USUAL_TICKS - 1)
+    faces_back = np.cos([hit.bearing for hit in hits]).sum() < 0.0
     rows = []
     for attack in np.unique(risk.attack):
-        mine = np.flatnonzero(risk.attack == attack)
-        ks = risk.k[mine]
-        if ks[0] < first + step and ks[-1] > last - step and (np.diff(ks) <= step).all():
-            rows.append((mine[np.argmax(risk.gap[mine])], mine[np.argmax(np.abs(risk.bearing[mine]))]))
+        mine = np.flatnonzero((risk.attack == attack) & (risk.k >= first) & (risk.k <= last))
+        k = risk.k[mine]
+        if len(k) and k[0] < first + step and k[-1] > last - step and (np.diff(k) <= step).all():
+            off = _off(risk.bearing[mine], np.pi if faces_back else 0.0)
+            rows.append((mine[np.argmax(risk.gap[mine])], mine[np.argmax(off)]))
     farthest, widest = np.array(rows, np.int64).reshape(-1, 2).T
     return msgspec.structs.replace(risk.where(farthest), bearing=risk.bearing[widest])
 

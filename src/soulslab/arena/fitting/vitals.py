@@ -17,6 +17,9 @@ from soulslab.arena.records import TICKS_PER_S
 #: Grid of the poise and its regeneration per second.
 POISES = np.arange(10.0, 400.0, 2.0)
 REGENS = np.arange(0.0, 30.1, 0.5)
+#: Regeneration that is assumed of a boss that was never staggered, the fastest one considered for its poise, and a poise
+#: that few bosses exceed.
+USUAL_REGEN, FAST_REGEN, MOST_POISE = 6.0, 10.0, 240.0
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -104,16 +107,16 @@ def damage_ratio(o: Observations) -> Estimate | None:
 
 
 class Poise(msgspec.Struct, frozen=True):
-    """Poise and its regeneration per second."""
+    """Poise and its regeneration per second, which is None if the boss was never staggered."""
 
     poise: Estimate
-    regen_per_s: Estimate
+    regen_per_s: Estimate | None
 
 
 def poise(o: Observations, phase_two_move: str | None) -> Poise | None:
     """Return the poise: the values of a grid with which the recorded hits stagger the boss when it was staggered.
 
-    None if the boss was never staggered.
+    If it was never staggered, only the least value is known. None if it was never hit.
     """
     n_wrong = np.zeros((len(POISES), len(REGENS)), np.int64)
     n_staggers = 0
@@ -121,9 +124,11 @@ def poise(o: Observations, phase_two_move: str | None) -> Poise | None:
         staggers = {a.start for a in o.attacks if a.course == number and a.animation == STAGGER}
         n_staggers += len(staggers)
         n_wrong += _contradictions(course, o.knight, staggers, phase_two_move)
-    if not n_staggers:
-        return None
     possible = n_wrong == n_wrong.min()
+    if not n_staggers:
+        least = float(POISES[possible[:, REGENS == FAST_REGEN].ravel()].min())
+        is_hit = any((course.boss_damage > 0).any() for course in o.courses)
+        return Poise(between(least, max(2 * least, MOST_POISE)), None) if is_hit else None
     which = np.argwhere(possible)
     poises, regens = POISES[which[:, 0]], REGENS[which[:, 1]]
     return Poise(
