@@ -17,9 +17,10 @@ from soulslab.arena.records import TICKS_PER_S
 #: Grid of the poise and its regeneration per second.
 POISES = np.arange(10.0, 400.0, 2.0)
 REGENS = np.arange(0.0, 30.1, 0.5)
-#: Regeneration that is assumed of a boss that was never staggered, the fastest one considered for its poise, and a poise
-#: that few bosses exceed.
-USUAL_REGEN, FAST_REGEN, MOST_POISE = 6.0, 10.0, 240.0
+#: Regeneration of a boss that was never staggered: the assumed one, and the fastest one considered for its poise.
+USUAL_REGEN, FAST_REGEN = 6.0, 10.0
+#: A poise that few bosses exceed.
+MOST_POISE = 240.0
 
 
 class Health(msgspec.Struct, frozen=True):
