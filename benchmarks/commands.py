@@ -353,7 +353,14 @@ def fit_training(
     bosses: Annotated[
         list[str] | None, Parameter(name="--boss", negative="", help="True boss; may be repeated.")
     ] = None,
-    known: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="", help="1x, 2x, 3x, fit.")] = None,
+    known: Annotated[
+        list[str] | None,
+        Parameter(
+            consume_multiple=True,
+            negative="",
+            help='1x, 2x, 3x, fit, nothing; the last two also "fit, held-out rules".',
+        ),
+    ] = None,
     used: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="", help="file, drawn.")] = None,
     player: Annotated[
         Literal["probe", "reference"] | None, Parameter(help="Player of the recordings of a fit.")
@@ -371,9 +378,11 @@ def fit_training(
     from benchmarks.fit_training import FitTrainingSettings, measure_fit_training
     from soulslab.config import load_settings
     from soulslab.learn.configs import config_path
+    from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
     from soulslab.learn.settings import TrainSettings
 
-    settings = FitTrainingSettings(train=load_settings(TrainSettings, config_path(config)))
+    rainbow = load_settings(RainbowSettings, config_path(Path("rainbow.toml")))
+    settings = FitTrainingSettings(train=load_settings(TrainSettings, config_path(config)), rainbow=rainbow)
     settings = settings.quick() if quick else settings
     settings = _with(settings, bosses=tuple(bosses) if bosses else None, sources=tuple(known) if known else None)
     settings = _with(settings, uses=tuple(used) if used else None, n_refine_fights=refine_fights)

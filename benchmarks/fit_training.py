@@ -2,7 +2,8 @@
 
 A known boss is either a distorted copy of the true one, or a fit to recorded fights of a script. A policy is
 trained on the file alone, and another one on bosses that are drawn from the intervals of its numbers. Both then fight
-the true boss, which they have never met. Development and report have different seeds.
+the true boss, which they have never met. For comparison, Rainbow learns in the true fights alone, in as much play as a
+recording and a round of refinement need. Development and report have different seeds.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 import numpy as np
@@ -24,6 +25,7 @@ from soulslab.arena.fitting.simulated import record_simulated
 from soulslab.arena.held_out_rules import HeldOutRules
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.probe_player import ProbePlayer
+from soulslab.arena.records import DECISION_S
 from soulslab.arena.reference_player import ReferencePlayer
 from soulslab.arena.uncertainty import Uncertainty, draw_boss, numbers_of, uncertainty_path
 from soulslab.config import dump_settings
@@ -31,19 +33,21 @@ from soulslab.envs.duels import TRAINING_CONDITIONS
 from soulslab.fights.prediction import PredictionSettings, predict
 from soulslab.fights.refinement import RefineSettings, best_round, refine
 from soulslab.learn.evaluate import Evaluation, EvaluationSettings, evaluate
+from soulslab.learn.players import load_player
 from soulslab.learn.policy import Policy
+from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.run_folder import POLICY_NAME
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import ConsoleSink
 from soulslab.learn.train import train
 
-#: What is known of the boss: a distorted copy, by its factor, or a fit, also to fights with the held-out rules.
-Source: TypeAlias = Literal["1x", "2x", "3x", "fit", "fit, held-out rules"]
+#: What is known of the boss: a distorted copy, by its factor, a fit, or nothing; the last two also with held-out rules.
+Source: TypeAlias = Literal["1x", "2x", "3x", "fit", "fit, held-out rules", "nothing", "nothing, held-out rules"]
 #: How it is used: the boss file alone, or bosses drawn from the intervals.
 Use: TypeAlias = Literal["file", "drawn"]
 #: Who plays the recorded fights: the probing player, whose health is restored, or the reference player.
 Recorded: TypeAlias = Literal["probe", "reference"]
-SOURCES: Final[tuple[Source, ...]] = ("1x", "2x", "3x", "fit", "fit, held-out rules")
+SOURCES: Final[tuple[Source, ...]] = get_args(Source)
 USES: Final[tuple[Use, ...]] = ("file", "drawn")
 #: First seed of the distortion, the recordings, the training and the fights, by purpose. Results with six earlier
 #: report seeds, 5,000,000 to 10,000,000, led to changes.
@@ -83,6 +87,7 @@ class FitTrainingSettings(msgspec.Struct, frozen=True, kw_only=True):
             on from them (`soulslab.fights.refinement`); the policy that won more of them is evaluated. 0 plays none.
             Only with a fit and the use ``drawn``.
         refine_decisions: Decisions of the training of this round.
+        rainbow: The config of the comparison that knows nothing of the boss.
     """
 
     train: TrainSettings
@@ -98,10 +103,11 @@ class FitTrainingSettings(msgspec.Struct, frozen=True, kw_only=True):
     limit_s: float = float("inf")
     n_refine_fights: int = 0
     refine_decisions: int = 20_000_000
+    rainbow: RainbowSettings = RainbowSettings()
 
     def rules(self, source: Source) -> HeldOutRules:
         """Return the rules of the true fights: for the held-out ones, the set of the purpose."""
-        return self.purpose if source == "fit, held-out rules" else "none"
+        return self.purpose if source.endswith("held-out rules") else "none"
 
     def quick(self) -> FitTrainingSettings:
         """Return settings for a run of a minute, in which little is learned."""
@@ -112,9 +118,13 @@ class FitTrainingSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 def measure_fit_training(settings: FitTrainingSettings) -> list[Result]:
     """Train on everything that is known of every boss, and evaluate against the true boss."""
-    rows = []
+    rows: list[Row] = []
+    from_nothing: list[Row] = []
     seeds = range(SEEDS[settings.purpose], SEEDS[settings.purpose] + settings.n_trainings)
     for boss, source, seed in product(settings.bosses, settings.sources, seeds):
+        if source.startswith("nothing"):
+            from_nothing.append(_row_of_rainbow(settings, boss, source, seed))
+            continue
         with TemporaryDirectory(prefix="soulslab-bench-") as folder:
             path = Path(folder) / "known.toml"
             recording = Path(folder) / "recording"
@@ -123,8 +133,11 @@ def measure_fit_training(settings: FitTrainingSettings) -> list[Result]:
             path.write_text(dump_settings(known), encoding="utf-8")
             uncertainty_path(path).write_text(dump_settings(uncertainty), encoding="utf-8")
             rows += [_row(settings, boss, source, use, path, seed) for use in settings.uses]
-    title = f"trained on a boss that is known roughly, fights against the true one, {settings.purpose} seeds"
-    return [Result(title=f"{title} (95 % interval)", rows=rows)]
+    tables = {
+        f"trained on a boss that is known roughly, fights against the true one, {settings.purpose} seeds": rows,
+        f"Rainbow that learned in the true fights alone, {settings.purpose} seeds": from_nothing,
+    }
+    return [Result(title=f"{title} (95 % interval)", rows=rows) for title, rows in tables.items() if rows]
 
 
 def known_boss(
@@ -248,6 +261,32 @@ def _row(settings: FitTrainingSettings, boss: str, source: Source, use: Use, pat
         **predicted,
         **_share("won against the true boss", true, ""),
         **refined,
+    }
+
+
+def _row_of_rainbow(settings: FitTrainingSettings, boss: str, source: Source, seed: int) -> Row:
+    """Train Rainbow in the true fights, in the play of a recording and as much again, and evaluate it."""
+    base = settings.rainbow
+    options = {**base.env.options, "boss": boss, "held_out_rules": settings.rules(source)}
+    total_steps = settings.decisions or round(2 * settings.minutes * 60 / DECISION_S)
+    train_settings = msgspec.structs.replace(
+        base,
+        env=msgspec.structs.replace(base.env, options=options),
+        run=msgspec.structs.replace(base.run, seed=seed, total_steps=total_steps),
+    )
+    with TemporaryDirectory(prefix="soulslab-bench-") as folder:
+        result = train(train_settings, Path(folder) / "run", sinks=[ConsoleSink()])
+        fights = EvaluationSettings(env_id=base.env.id, env_options=options, n_fights=settings.n_fights, seed=seed)
+        true = evaluate(load_player(result.policy_path), fights, sinks=[ConsoleSink()])
+    return {
+        "boss": boss,
+        "known": source,
+        "held-out rules": settings.rules(source),
+        "trained on": "true fights",
+        "seed": seed,
+        "decisions": result.env_steps,
+        "training (s)": result.train_seconds,
+        **_share("won against the true boss", true, ""),
     }
 
 

@@ -8,6 +8,7 @@ from benchmarks.fit_training import SEEDS, SOURCES, FitTrainingSettings, distort
 from soulslab.arena.boss_file import parse_boss
 from soulslab.arena.uncertainty import numbers_of
 from soulslab.config import dump_settings
+from soulslab.learn.rainbow.rainbow_settings import QLearningSettings, QNetworkSettings, RainbowSettings
 from support.stage import KNOCK_BACKS, shipped
 
 
@@ -74,3 +75,17 @@ def test_a_policy_learns_from_its_fights_against_the_true_boss(small_config):
     (row,) = measure_fit_training(settings)[0].rows
     assert row["played (min)"] > 0.0
     assert row["then from (%)"] <= row["won then (%)"] <= row["then to (%)"]
+
+
+def test_rainbow_learns_in_the_true_fights_alone_for_comparison(small_config):
+    rainbow = RainbowSettings(
+        learner=QLearningSettings(batch_size=8, learning_starts=20), network=QNetworkSettings(widths=(8,))
+    )
+    settings = FitTrainingSettings(
+        train=small_config, sources=("nothing, held-out rules",), minutes=0.1, n_fights=2, rainbow=rainbow
+    )
+    (result,) = measure_fit_training(settings)
+    (row,) = result.rows
+    assert (row["known"], row["held-out rules"]) == ("nothing, held-out rules", "report")
+    assert 120 <= row["decisions"] < 200  # as many as in 0.2 minutes of play
+    assert row["from (%)"] <= row["won against the true boss (%)"] <= row["to (%)"]
