@@ -38,7 +38,17 @@ from soulslab.arena.fitting.hit_windows import (
 from soulslab.arena.fitting.motion import advance, likely_starts, roaming, steps_of, tracking
 from soulslab.arena.fitting.projectiles import FAR_M, RADIUS_M, Throw, find_throws
 from soulslab.arena.fitting.recorded_fight import RecordedFight
-from soulslab.arena.fitting.vitals import USUAL_REGEN, Health, damage_ratio, damages, durations, health, poise, stun
+from soulslab.arena.fitting.vitals import (
+    USUAL_POISE,
+    USUAL_REGEN,
+    Health,
+    damage_ratio,
+    damages,
+    durations,
+    health,
+    poise,
+    stun,
+)
 from soulslab.arena.knight_file import Knight
 from soulslab.arena.uncertainty import Uncertainty, in_order, numbers_of
 from soulslab.errors import FitError
@@ -424,11 +434,14 @@ class _Whole:
         if vitals.phase_two_move is None:
             self._notes.unknown.append("phase_two.move")
         near = take("keep_m[0]", walk.near_m, 2.5)
+        is_broken = broken is not None and broken.is_known
         return Boss(
             name=name,
             hp=round(take("hp", exact(vitals.hp), vitals.hp)),
-            poise=take("poise", broken.poise if broken else None, 120.0, is_known=bool(broken and broken.regen_per_s)),
-            poise_regen_per_s=take("poise_regen_per_s", broken.regen_per_s if broken else None, USUAL_REGEN),
+            poise=take("poise", broken.poise if broken else None, USUAL_POISE, is_known=is_broken),
+            poise_regen_per_s=take(
+                "poise_regen_per_s", broken.regen_per_s if broken else None, USUAL_REGEN, is_known=is_broken
+            ),
             radius_m=take("radius_m", radius, 0.8, is_known=o.has_contact),
             walk_m_s=take("walk_m_s", walk.walk_m_s, 2.5),
             run_m_s=take("run_m_s", walk.run_m_s, 5.0),

@@ -17,10 +17,9 @@ from soulslab.arena.records import TICKS_PER_S
 #: Grid of the poise and its regeneration per second.
 POISES = np.arange(10.0, 400.0, 2.0)
 REGENS = np.arange(0.0, 30.1, 0.5)
-#: Regeneration of a boss that was never staggered: the assumed one, and the fastest one considered for its poise.
-USUAL_REGEN, FAST_REGEN = 6.0, 10.0
-#: A poise that few bosses exceed.
-MOST_POISE = 240.0
+#: Median and spread of the priors, which decide where several values explain a recording; the poise is log-normal.
+USUAL_POISE, POISE_SPREAD = 120.0, 0.45
+USUAL_REGEN, REGEN_SPREAD = 6.0, 4.0
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -108,16 +107,17 @@ def damage_ratio(o: Observations) -> Estimate | None:
 
 
 class Poise(msgspec.Struct, frozen=True):
-    """Poise and its regeneration per second, which is None if the boss was never staggered."""
+    """Poise and its regeneration per second; ``is_known`` is False if the boss was never staggered."""
 
     poise: Estimate
-    regen_per_s: Estimate | None
+    regen_per_s: Estimate
+    is_known: bool
 
 
 def poise(o: Observations, phase_two_move: str | None) -> Poise | None:
     """Return the poise: the values of a grid with which the recorded hits stagger the boss when it was staggered.
 
-    If it was never staggered, only the least value is known. None if it was never hit.
+    None if it was never hit.
     """
     n_wrong = np.zeros((len(POISES), len(REGENS)), np.int64)
     n_staggers = 0
@@ -125,17 +125,18 @@ def poise(o: Observations, phase_two_move: str | None) -> Poise | None:
         staggers = {a.start for a in o.attacks if a.course == number and a.animation == STAGGER}
         n_staggers += len(staggers)
         n_wrong += _contradictions(course, o.knight, staggers, phase_two_move)
-    possible = n_wrong == n_wrong.min()
-    if not n_staggers:
-        least = float(POISES[possible[:, REGENS == FAST_REGEN].ravel()].min())
-        is_hit = any((course.boss_damage > 0).any() for course in o.courses)
-        return Poise(between(least, max(2 * least, MOST_POISE)), None) if is_hit else None
-    which = np.argwhere(possible)
-    poises, regens = POISES[which[:, 0]], REGENS[which[:, 1]]
-    return Poise(
-        Estimate(float(np.median(poises)), float(poises.min() - 2), float(poises.max() + 2)),
-        Estimate(float(np.median(regens)), max(float(regens.min() - 0.5), 0.0), float(regens.max() + 0.5)),
-    )
+    if not any((course.boss_damage > 0).any() for course in o.courses):
+        return None
+    prior = np.exp(-0.5 * (np.log(POISES / USUAL_POISE) / POISE_SPREAD) ** 2)[:, None]
+    weight = (n_wrong == n_wrong.min()) * prior * np.exp(-0.5 * ((REGENS - USUAL_REGEN) / REGEN_SPREAD) ** 2)
+    return Poise(_quantiles(POISES, weight.sum(axis=1)), _quantiles(REGENS, weight.sum(axis=0)), n_staggers > 0)
+
+
+def _quantiles(values: NDArray[np.float64], weight: NDArray[np.float64]) -> Estimate:
+    """Return the median and the 90 % interval of a distribution over a grid, up to the next values of the grid."""
+    low, median, high = np.searchsorted(np.cumsum(weight) / weight.sum(), (0.05, 0.5, 0.95))
+    step = float(values[1] - values[0])
+    return Estimate(float(values[median]), max(float(values[low]) - step, 0.0), float(values[high]) + step)
 
 
 def _contradictions(
@@ -144,21 +145,30 @@ def _contradictions(
     """Return how many hits of a fight contradict each pair of the grid: a stagger too many or too few."""
     most, regen = np.meshgrid(POISES, REGENS / TICKS_PER_S, indexing="ij")
     left, n_wrong, last = most.copy(), np.zeros(most.shape, np.int64), 0
+    is_sure = np.ones(most.shape, np.bool_)
+    changes = np.flatnonzero(course.boss == phase_two_move)
+    changed = int(course.tick[changes[0]]) if len(changes) else None
     for moment in np.flatnonzero(course.boss_damage > 0):
         strength = _strength(course, knight, int(moment))
         if strength is None:
             continue
         tick = int(course.tick[moment])
+        if changed is not None and last < changed <= tick:
+            # Hits before the change of phase may have taken poise without health, which has a limit in phase 1.
+            is_sure[:] = False
+        if changed is not None:
+            is_sure |= regen * (tick - changed) >= most
         left = np.minimum(left + regen * (tick - last), most) - strength
         last = tick
         is_broken = left <= 0
-        left = np.where(is_broken, most, left)
+        was_staggered = any(tick - o <= 6 and o <= tick for o in staggers)
         name = str(course.boss[moment])
         before = str(course.boss[moment - 1]) if moment else name
         is_immune = before in STUNS or (before == phase_two_move and course.phase[moment] == 1)
         if not is_immune:
-            was_staggered = any(tick - o <= 6 and o <= tick for o in staggers)
-            n_wrong += is_broken != was_staggered
+            n_wrong += is_sure & (is_broken != was_staggered)
+            is_sure |= was_staggered
+        left = np.where(is_broken | (was_staggered and not is_immune), most, left)
     return n_wrong
 
 

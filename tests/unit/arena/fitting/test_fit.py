@@ -117,7 +117,15 @@ def test_what_was_not_seen_is_unknown():
     # The boss was never staggered, so its poise has only a lower limit.
     low, high = fit.uncertainty.intervals["poise"]
     assert {"poise", "poise_regen_per_s"} <= unknown
-    assert 20.0 < low < find_boss("judge").poise < 200.0 < high
+    assert 40.0 < low < find_boss("judge").poise < 200.0 < high
+
+
+def test_staggers_show_the_poise_and_its_regeneration():
+    fit, truth = fitted("trickster"), find_boss("trickster")
+    poise, regen = (fit.uncertainty.intervals[name] for name in ("poise", "poise_regen_per_s"))
+    assert poise[0] < truth.poise < poise[1] < poise[0] + 50.0
+    assert regen[0] < truth.poise_regen_per_s < regen[1]
+    assert fit.uncertainty.intervals["stagger_s"] == pytest.approx((truth.stagger_s, truth.stagger_s), abs=0.02)
 
 
 def test_a_reach_that_no_near_miss_bounded_may_be_metres_longer_than_the_farthest_hit():
