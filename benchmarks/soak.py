@@ -26,6 +26,8 @@ S_PER_H = 3600.0
 WARM_PART = 0.2
 #: A game is frozen if a step of 100 ms takes longer than this (s).
 STEP_DEADLINE_S = 3.0
+#: Time in which threads and processes have to end after all games were closed.
+RELEASE_S = 10.0
 #: A small window needs less processor time.
 SIZE_PX = (128, 72)
 
@@ -93,10 +95,7 @@ class SoakReport(msgspec.Struct, kw_only=True):
     @property
     def leaks(self) -> dict[str, int]:
         """Resources other than memory that were not released after all games were closed."""
-        after = self.after or self.before
-        names = ("n_descriptors", "n_threads", "n_children")
-        grown = {name: getattr(after, name) - getattr(self.before, name) for name in names}
-        return {name: number for name, number in grown.items() if number > 0}
+        return _grown(self.before, self.after or self.before)
 
 
 class SoakSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,10 +170,25 @@ def soak(make: Callable[[int], DuelVectorEnv], settings: SoakSettings) -> SoakRe
         for one in env.envs:
             report.n_game_restarts += one.episode.log.n_game_restarts
             report.reset_retries += one.episode.log.reasons
-    report.after = process_resources()
+    report.after = _released(report.before)
     report.wall_s = time.monotonic() - started
     report.game_s = report.n_steps * DECISION_S
     return report
+
+
+def _grown(before: ProcessResources, after: ProcessResources) -> dict[str, int]:
+    """Return by how much resources other than memory have grown."""
+    names = ("n_descriptors", "n_threads", "n_children")
+    grown = {name: getattr(after, name) - getattr(before, name) for name in names}
+    return {name: number for name, number in grown.items() if number > 0}
+
+
+def _released(before: ProcessResources) -> ProcessResources:
+    """Return the resources when they are those of before, or after a time: a thread that ends may still be counted."""
+    deadline = time.monotonic() + RELEASE_S
+    while _grown(before, now := process_resources()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return now
 
 
 def _inject_faults(env: DuelVectorEnv, settings: SoakSettings, rng: np.random.Generator, report: SoakReport) -> None:
