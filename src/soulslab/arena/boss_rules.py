@@ -214,9 +214,11 @@ def _attack_tick(d: Record, f: Record, ux: float, uy: float, distance: float) ->
     if d.b_ticks < w.aim_to:
         d.b_fx, d.b_fy = turn_towards(d.b_fx, d.b_fy, -ux, -uy, w.turn_cos, w.turn_sin)
     gap = distance - f.p_radius - f.b_radius
-    if f.held_out and d.b_move != f.phase_two_move and cancels(f.held_out, d, w, gap, d.p_anim == f.rolling):
-        _roam_for(d, 2 * TICKS_PER_DECISION)
-        return
+    if f.held_out and d.b_move != f.phase_two_move:
+        is_attacking = f.animations[d.p_anim].active_to > 0
+        if cancels(f.held_out, d, w, gap, d.p_anim == f.rolling, is_attacking):
+            _roam_for(d, 2 * TICKS_PER_DECISION)
+            return
     if w.advance_from <= d.b_ticks < w.start:
         step = w.advance
         if f.held_out:
@@ -245,7 +247,7 @@ def _finish_move(d: Record, f: Record, distance: float) -> None:
             return
     low, high = f.pause_low[d.phase - 1], f.pause_high[d.phase - 1]
     pause = low + int(uniform(d) * (high - low + 1))
-    _roam_for(d, pause // 2 if is_enraged(f.held_out, d) else pause)
+    _roam_for(d, pause // 2 if is_enraged(f.held_out, d, f) else pause)
 
 
 @rule

@@ -1,38 +1,51 @@
 """Rules that no boss file describes, for tests of fitted bosses (`FightOptions.held_out_rules`).
 
 A real game differs from the rules of the simulator. These rules stand for such differences, and nothing else may use
-them. There are two sets. The set ``development`` was used to find why fights were lost, and to change the fit. The set
-``report`` is for results only: a fit or a policy that is adjusted to it proves nothing. Projectiles keep the
-simulator's rules.
+them. There are three sets. The sets ``development`` and ``development_2`` were used to find why fights were lost, and
+to change the fit. The set ``report`` is for results only: a fit or a policy that is adjusted to it proves nothing.
+Projectiles keep the simulator's rules.
 
-==============  ===============================================  =================================================
-difference      ``development``                                  ``report``
-==============  ===============================================  =================================================
-root motion     the speed forward rises and falls again          a step forward begins fast and slows down
-hit shapes      a blade passes through its arc from one side     the area is longer on one side; the tip of a narrow
-                to the other, a narrow blow hits a lane, a       blow moves outwards; a blow all around hits the
-                blow all around is a ring that expands           front first, then the back
-hidden timer    pauses are half as long for 8 of every 25 s      damage is 1.3 times as high for 10 of every 40 s
-damage types    half of the damage of every third move acts      damage is 1.25 times as high during an attack of the
-                in the following 2 s, without a further hit      player, and lower with the tip of the weapon
-cancels         the boss breaks off a blow that would not        the boss breaks off some blows if the player rolls
-                reach the player, and some others                early
-==============  ===============================================  =================================================
+``development``
+
+- Root motion: the speed forward rises and falls again.
+- Hit shapes: a blade passes through its arc from one side to the other, a narrow blow hits a lane, a blow all around is
+  a ring that expands.
+- Hidden timer: pauses are half as long for 8 of every 25 s.
+- Damage types: half of the damage of every third move acts in the following 2 s, without a further hit.
+- Cancels: the boss breaks off a blow that would not reach the player, and some others.
+
+``development_2``
+
+- Root motion: a step forward begins fast and slows down.
+- Hit shapes: the area is longer on one side, the tip of a narrow blow moves outwards, a blow all around hits the front
+  first, then the back.
+- Hidden timer: damage is 1.3 times as high for 10 of every 40 s.
+- Damage types: damage is 1.25 times as high during an attack of the player, and lower with the tip of the weapon.
+- Cancels: the boss breaks off some blows if the player rolls early.
+
+``report``
+
+- Root motion: a step forward stops in its middle third.
+- Hit shapes: a blow misses a player who touches the boss at its side, a narrow blow hits a lane to the right of its
+  middle, a blow all around is a ring that contracts.
+- Hidden timer: pauses are half as long while the boss has less than a quarter of its health.
+- Damage types: damage is 1.35 times as high if the player is out of breath, and 0.9 times otherwise.
+- Cancels: the boss breaks off some blows if the player attacks at the moment at which it stops turning.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from soulslab.arena.geometry import uniform
 from soulslab.arena.kernel import kernel, rule
 from soulslab.arena.records import TICKS_PER_S, Record
 
 #: Name of a set of rules; ``none`` for those of the simulator. A kernel gets its place in `RULES`.
-HeldOutRules: TypeAlias = Literal["none", "development", "report"]
-RULES: Final[tuple[HeldOutRules, ...]] = ("none", "development", "report")
-DEVELOPMENT = RULES.index("development")
+HeldOutRules: TypeAlias = Literal["none", "development", "development_2", "report"]
+RULES: Final[tuple[HeldOutRules, ...]] = get_args(HeldOutRules)
+DEVELOPMENT, DEVELOPMENT_2 = RULES.index("development"), RULES.index("development_2")
 
 RAGE_PERIOD = 25 * TICKS_PER_S
 RAGE_TICKS = 8 * TICKS_PER_S
@@ -61,12 +74,28 @@ TIP_FROM, TIP_FACTOR = 0.7, 0.75
 #: Probability that a blow is broken off if the player rolls when it stops turning.
 FEINT_SHARE = 0.3
 
+#: A player nearer than this is missed beyond half of the arc.
+TOUCH_M = 0.4
+#: Middle and half the width of the lane to the right.
+RIGHT_LANE_M, RIGHT_HALF_M = 0.3, 0.7
+#: Share of the health below which pauses are short.
+DESPERATE_SHARE = 0.25
+#: Stamina below which the player is out of breath.
+BREATH_SP = 30.0
+BREATHLESS_FACTOR, RESTED_FACTOR = 1.35, 0.9
+#: Probability that a blow is broken off if the player attacks when it stops turning.
+COUNTER_SHARE = 0.35
+
 
 @rule
 def advance_factor(rules: int, passed: int, n_ticks: int) -> float:
     """Return the speed of an advance relative to its mean, after some of its ticks."""
     share = (passed + 0.5) / n_ticks
-    return 6.0 * share * (1.0 - share) if rules == DEVELOPMENT else 2.0 * (1.0 - share)
+    if rules == DEVELOPMENT:
+        return 6.0 * share * (1.0 - share)
+    if rules == DEVELOPMENT_2:
+        return 2.0 * (1.0 - share)
+    return 0.0 if 1.0 / 3.0 < share < 2.0 / 3.0 else 1.5
 
 
 @rule
@@ -79,6 +108,21 @@ def blade_hits(rules: int, d: Record, w: Record, ux: float, uy: float, gap: floa
     aside = facing_x * uy - facing_y * ux
     if rules == DEVELOPMENT:
         return _sweep_hits(d, w, share, ahead, aside, gap)
+    if rules == DEVELOPMENT_2:
+        return _lopsided_hits(w, share, ahead, aside, gap)
+    if w.cos_half < -1.0:
+        return (1.0 - share) * w.reach <= gap <= w.reach
+    if gap > w.reach or ahead < w.cos_half:
+        return False
+    if w.cos_half >= NARROW_COS:
+        dx, dy = d.p_x - d.b_x, d.p_y - d.b_y
+        return abs(aside * math.sqrt(dx * dx + dy * dy) + RIGHT_LANE_M) <= RIGHT_HALF_M
+    return gap >= TOUCH_M or math.acos(min(ahead, 1.0)) <= 0.5 * math.acos(w.cos_half)
+
+
+@rule
+def _lopsided_hits(w: Record, share: float, ahead: float, aside: float, gap: float) -> bool:
+    """Return whether a blow hits after a share of its window, at a direction relative to the middle of its arc."""
     if w.cos_half < -1.0:
         return gap <= w.reach and (ahead >= 0.0) == (share <= 0.5)
     if ahead < w.cos_half:
@@ -106,9 +150,11 @@ def _sweep_hits(d: Record, w: Record, share: float, ahead: float, aside: float, 
 
 
 @rule
-def is_enraged(rules: int, d: Record) -> bool:
+def is_enraged(rules: int, d: Record, f: Record) -> bool:
     """Return whether pauses are short now."""
-    return rules == DEVELOPMENT and d.tick % RAGE_PERIOD >= RAGE_PERIOD - RAGE_TICKS
+    if rules == DEVELOPMENT:
+        return d.tick % RAGE_PERIOD >= RAGE_PERIOD - RAGE_TICKS
+    return rules > DEVELOPMENT_2 and d.b_hp < DESPERATE_SHARE * f.b_max_hp
 
 
 @rule
@@ -116,6 +162,8 @@ def hit_damage(rules: int, d: Record, w: Record, gap: float, is_attacking: bool)
     """Return the damage of a hit that acts at once; ``is_attacking`` is whether the player attacks."""
     if rules == DEVELOPMENT:
         return w.damage * (1.0 - FIRE_SHARE) if d.b_move % FIRE_EVERY == 0 else w.damage
+    if rules > DEVELOPMENT_2:
+        return w.damage * (BREATHLESS_FACTOR if d.p_sp < BREATH_SP else RESTED_FACTOR)
     damage = w.damage * FURY_FACTOR if d.tick % FURY_PERIOD >= FURY_PERIOD - FURY_TICKS else w.damage
     damage *= COUNTER_FACTOR if is_attacking else 1.0
     return damage * TIP_FACTOR if gap > TIP_FROM * w.reach else damage
@@ -144,11 +192,13 @@ def burn(d: Record) -> None:
 
 
 @rule
-def cancels(rules: int, d: Record, w: Record, gap: float, is_rolling: bool) -> bool:
+def cancels(rules: int, d: Record, w: Record, gap: float, is_rolling: bool, is_attacking: bool) -> bool:
     """Return whether the boss breaks off a blow, at the moment at which it stops turning."""
     if d.b_ticks != w.aim_to or w.n_projectiles > 0:
         return False
-    if rules != DEVELOPMENT:
+    if rules == DEVELOPMENT_2:
         return is_rolling and uniform(d) < FEINT_SHARE
+    if rules > DEVELOPMENT_2:
+        return is_attacking and uniform(d) < COUNTER_SHARE
     still_to_go = w.advance * (w.start - max(w.advance_from, d.b_ticks))
     return gap > w.reach + still_to_go + CANCEL_BEYOND_M or uniform(d) < CANCEL_SHARE

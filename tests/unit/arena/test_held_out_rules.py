@@ -33,7 +33,7 @@ def hit_tick(move, *, aside_rad=0.0, gap_m=0.3, rules="development"):
     return None
 
 
-@pytest.mark.parametrize(("rules", "fastest"), [("development", 15), ("report", 0)])
+@pytest.mark.parametrize(("rules", "fastest"), [("development", 15), ("development_2", 0)])
 def test_an_advance_has_the_same_length_but_another_speed(rules, fastest):
     n = 30
     steps = np.array([play(held.advance_factor, held.RULES.index(rules), k, n) for k in range(n)])
@@ -66,22 +66,71 @@ def test_a_blow_all_around_is_a_ring_that_expands():
 
 
 def test_a_blow_all_around_hits_the_front_before_the_back():
-    front, back = (hit_tick("ground_slam", aside_rad=angle, rules="report") for angle in (0.0, np.pi))
+    front, back = (hit_tick("ground_slam", aside_rad=angle, rules="development_2") for angle in (0.0, np.pi))
     assert front == 0
     assert back is not None
     assert back > 3
 
 
 def test_the_tip_of_a_narrow_blow_moves_outwards():
-    near, far = (hit_tick("thrust", gap_m=gap_m, rules="report") for gap_m in (0.2, 3.2))
+    near, far = (hit_tick("thrust", gap_m=gap_m, rules="development_2") for gap_m in (0.2, 3.2))
     assert near is not None
     assert far is not None
     assert near < far
 
 
 def test_an_area_is_longer_on_one_side():
-    reaches = {side: hit_tick("sweep_right", aside_rad=side, gap_m=2.5, rules="report") for side in (-0.6, 0.6)}
+    reaches = {side: hit_tick("sweep_right", aside_rad=side, gap_m=2.5, rules="development_2") for side in (-0.6, 0.6)}
     assert sorted(each is None for each in reaches.values()) == [False, True]
+
+
+def test_a_step_forward_stops_in_its_middle():
+    n = 30
+    steps = np.array([play(held.advance_factor, held.RULES.index("report"), k, n) for k in range(n)])
+    assert steps.mean() == pytest.approx(1.0, abs=0.01)
+    np.testing.assert_array_equal(np.flatnonzero(steps == 0.0), np.arange(10, 20))
+
+
+def test_a_blow_all_around_is_a_ring_that_contracts():
+    near, far = (hit_tick("ground_slam", gap_m=gap_m, rules="report") for gap_m in (0.2, 4.5))
+    assert near is not None
+    assert far is not None
+    assert far < near
+
+
+def test_a_narrow_blow_hits_to_the_right():
+    left, right = (hit_tick("thrust", aside_rad=side, gap_m=3.2, rules="report") for side in (-0.15, 0.15))
+    assert (left is None) != (right is None)
+
+
+def test_a_blow_misses_a_player_who_touches_the_boss_at_its_side():
+    ticks = {gap_m: hit_tick("sweep_right", aside_rad=1.0, gap_m=gap_m, rules="report") for gap_m in (0.2, 0.8)}
+    assert ticks == {0.2: None, 0.8: 0}
+    assert hit_tick("sweep_right", gap_m=0.2, rules="report") == 0
+
+
+@pytest.mark.parametrize("share", [0.2, 0.3])
+def test_pauses_are_short_while_the_boss_has_little_health(share):
+    stage = Stage(gap_m=20.0, held_out_rules="report")
+    stage.begin("sweep_left")
+    stage.f.moves["n_follow_ups"] = 0
+    stage.f.pause_low[:] = stage.f.pause_high[:] = 100
+    stage.d.phase, stage.d.b_hp = 2, share * stage.f.b_max_hp
+    stage.d.b_ticks = stage.f.moves[stage.move("sweep_left")].duration - 1
+    stage.tick()
+    assert stage.d.b_wait == (50 if share < held.DESPERATE_SHARE else 100)
+
+
+@pytest.mark.parametrize(("sp", "factor"), [(5.0, held.BREATHLESS_FACTOR), (90.0, held.RESTED_FACTOR)])
+def test_damage_depends_on_the_stamina(sp, factor):
+    stage = Stage(gap_m=0.3, held_out_rules="report")
+    window = stage.begin("overhead")
+    window.advance = 0.0
+    stage.d.b_ticks = window.start - 1
+    stage.d.p_sp = sp
+    before = float(stage.d.p_hp)
+    stage.tick()
+    assert before - stage.d.p_hp == np.floor(factor * window.damage * stage.f.damage_scale[0])
 
 
 @pytest.mark.parametrize(("second", "is_enraged"), [(0, False), (16, False), (18, True), (24, True), (26, False)])
@@ -122,7 +171,7 @@ def test_every_third_move_burns():
     ],
 )
 def test_damage_depends_on_a_timer_the_player_and_the_distance(second, gap_m, action, factor):
-    stage = Stage(gap_m=gap_m, held_out_rules="report")
+    stage = Stage(gap_m=gap_m, held_out_rules="development_2")
     window = stage.begin("overhead")
     window.advance = 0.0
     stage.f.animations["advance"] = 0.0
@@ -135,18 +184,19 @@ def test_damage_depends_on_a_timer_the_player_and_the_distance(second, gap_m, ac
     assert before - stage.d.p_hp == np.floor(factor * window.damage * stage.f.damage_scale[0])
 
 
-def test_a_roll_makes_the_boss_break_off_some_blows():
+@pytest.mark.parametrize(("rules", "cause"), [("development_2", FIRST_ROLL), ("report", LIGHT_ATTACK)])
+def test_an_action_of_the_player_makes_the_boss_break_off_some_blows(rules, cause):
     n_broken_off = {}
-    for action in (NOTHING, FIRST_ROLL):
+    for action in (NOTHING, cause):
         n_broken_off[action] = 0
         for seed in range(60):
-            stage = Stage(gap_m=0.5, held_out_rules="report", seeds=(seed,))
+            stage = Stage(gap_m=0.5, held_out_rules=rules, seeds=(seed,))
             window = stage.begin("overhead")
             stage.d.b_ticks = window.aim_to - 3
             stage.tick(4, action, press=True)
             n_broken_off[action] += bool(stage.d.b_mode != ATTACKING)
     assert n_broken_off[NOTHING] == 0
-    assert 8 <= n_broken_off[FIRST_ROLL] <= 30
+    assert 8 <= n_broken_off[cause] <= 33
 
 
 def test_fire_can_kill():

@@ -144,7 +144,7 @@ def fit_boss(
     factor = ratio or Estimate(1.0, 0.8, 1.5)
     found = {animation: _windows(o, animation, factor.value, NO_OTHERS) for animation in animations}
     blades = [window for windows, _, _ in found.values() for window in windows if isinstance(window, HitWindow)]
-    others = other_areas([window for window in blades if window.hits])
+    others = other_areas([window for window in blades if window.hits], factor.value)
     found = {animation: _windows(o, animation, factor.value, others) for animation in animations}
     chosen = _choices(o, animations, vitals.phase_two_move)
     names = _file_names(animations, vitals.phase_two_move)
@@ -238,13 +238,13 @@ def _windows(
     mine = set(indices)
     hits = [hit for hit in o.hits if hit.attack in mine]
     throws = find_throws(o, hits)
-    # A swept area also hits later farther away, but for no longer than a window, and not where only projectiles hit.
-    is_swept = (
-        others.are_swept
+    # An irregular area may hit later farther away, but for no longer than a window, and not where only projectiles hit.
+    is_blade = (
+        others.are_irregular
         and max((hit.k for hit in hits), default=0) - min((hit.k for hit in hits), default=0) <= LONGEST_TICKS
         and max((hit.gap for hit in hits), default=0.0) < FAR_M
     )
-    if throws and not is_swept:
+    if throws and not is_blade:
         windows: list[Found] = list(throws)
     else:
         windows = list(find_windows(o, indices, [hit for hit in hits if hit.is_during], factor, others))

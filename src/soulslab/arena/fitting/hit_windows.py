@@ -4,9 +4,11 @@ A near miss is a moment in which a hit would have hurt the player, and none did.
 outside of it the window's times. The number of windows is not known: hits belong to different windows if their damage
 or the player's animation after them differ, or if near misses lie between them.
 
-In the simulator a window hits its whole area from its first tick on. A blade that passes through its area hits some
-places later, which recordings show: the player was open in the area before the hit. The areas of such a boss are
-*swept*. A near miss is then an attack in which the player was open during the whole window.
+In the simulator a window hits its whole area from its first tick on, the area is a sector, and all hits have the same
+damage. Recordings show whether a boss obeys these rules. If the player was often open in the area of the hits and was
+not hit, or later, the areas are *irregular*: a blade may pass through them, or they may be longer on one side. A near
+miss is then an attack in which the player was open during the whole window, and it bounds the area only where hits are
+near. If the hits of windows have several damages, only the player's animation shows which hits belong together.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from numpy.typing import NDArray
 
 from soulslab.arena.fitting.attacks import PARRIED, Hit, Observations
 from soulslab.arena.fitting.estimate import Estimate, between
+from soulslab.arena.fitting.vitals import VARIED_HP
 
 #: Hits that are farther apart belong to different windows (s. `_split`).
 SPLIT_TICKS = 15
@@ -28,8 +31,12 @@ SPLIT_TICKS = 15
 N_BETWEEN = 3
 #: So many hits in the same tick show that a window opens in it.
 N_AT_START = 3
-#: Share of the hits that come late from which on the areas of a boss are swept. In the simulator no hit comes late.
-SWEPT_SHARE = 0.05
+#: A boss with so many windows that have near misses in the area of the hits, or several damages, does not obey the rules
+#: of the simulator. There, only a projectile that looks like a blade has such near misses.
+N_IRREGULAR, N_VARIED = 2, 3
+#: A near miss of an irregular area bounds the reach if a hit of at least this share of the farthest one is within this
+#: angle (rad).
+ALIKE_SHARE, ALIKE_RAD = 0.7, 0.35
 #: Lengths of a window that are assumed if nothing bounds it.
 USUAL_TICKS, LONGEST_TICKS = 10, 20
 #: Full circle, and the half arc beyond which hits show one.
@@ -72,7 +79,7 @@ class Area(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         facing_rad: Middle of the arc.
         n_misses: Near misses that bounded it.
         is_reach_bounded: Whether near misses bounded the reach; ``is_arc_bounded`` likewise.
-        n_late_hits: Hits before which the player was open in the area in the same window.
+        is_contradicted: Whether there were near misses in the area of the hits.
         misses: (M, 2) gap and bearing of the near misses in the window.
     """
 
@@ -81,7 +88,7 @@ class Area(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     facing_rad: float
     is_reach_bounded: bool
     is_arc_bounded: bool
-    n_late_hits: int = 0
+    is_contradicted: bool = False
     misses: NDArray[np.float64]
 
 
@@ -90,12 +97,14 @@ class OtherAreas(msgspec.Struct, frozen=True):
 
     Attributes:
         reaches_m: Their reaches; ``halves_rad`` their half arcs.
-        are_swept: Whether the areas of the boss are swept.
+        are_irregular: Whether the areas of the boss are irregular.
+        damages_vary: Whether the hits of a window have several damages.
     """
 
     reaches_m: tuple[float, ...] = ()
     halves_rad: tuple[float, ...] = ()
-    are_swept: bool = False
+    are_irregular: bool = False
+    damages_vary: bool = False
 
 
 NO_OTHERS = OtherAreas()
@@ -144,14 +153,18 @@ def risk_of(o: Observations, indices: Sequence[int]) -> Risk:
     return Risk(attack_of, k, gap, bearing, is_hit)
 
 
-def other_areas(windows: Sequence[HitWindow]) -> OtherAreas:
-    """Return the areas of some windows that near misses bounded, and whether the areas are swept."""
+def other_areas(windows: Sequence[HitWindow], damage_ratio: float) -> OtherAreas:
+    """Return the areas of some windows that near misses bounded, and how the windows of the boss hit."""
     areas = [window.area for window in windows]
-    n_late, n_hits = sum(area.n_late_hits for area in areas), sum(len(window.hits) for window in windows)
+    n_varied = sum(
+        np.ptp([_nominal(hit, damage_ratio) for hit in window.hits if not hit.is_lethal] or [0]) > VARIED_HP
+        for window in windows
+    )
     return OtherAreas(
         tuple(area.reach_m.value for area in areas if area.is_reach_bounded),
         tuple(area.arc_rad.value / 2 for area in areas if area.is_arc_bounded),
-        n_late > SWEPT_SHARE * n_hits,
+        are_irregular=sum(area.is_contradicted for area in areas) >= N_IRREGULAR,
+        damages_vary=int(n_varied) >= N_VARIED,
     )
 
 
@@ -172,7 +185,8 @@ def find_windows(
         others: Areas of other windows of the same boss.
     """
     risk = risk_of(o, indices)
-    groups = [part for group in _signatures(hits, damage_ratio) for part in _split(group, risk, others)]
+    signatures = _animations(hits) if others.damages_vary else _signatures(hits, damage_ratio)
+    groups = [part for group in signatures for part in _split(group, risk, others)]
     groups.sort(key=lambda group: min(hit.k for hit in group))
     groups = _without_overlaps(groups)
     windows = []
@@ -183,11 +197,21 @@ def find_windows(
     return windows
 
 
+def _nominal(hit: Hit, damage_ratio: float) -> int:
+    """Return the damage of a hit in terms of phase 1."""
+    return round(hit.damage / (damage_ratio if hit.phase == 2 else 1.0))
+
+
+def _animations(hits: Sequence[Hit]) -> list[list[Hit]]:
+    """Return the hits grouped by the player's animation."""
+    return [[hit for hit in hits if hit.animation == name] for name in sorted({hit.animation for hit in hits})]
+
+
 def _signatures(hits: Sequence[Hit], damage_ratio: float) -> list[list[Hit]]:
     """Return the hits grouped by the player's animation and by damage, both of which a window does not change."""
     groups: dict[tuple[str, int], list[Hit]] = {}
     for hit in sorted(hits, key=lambda hit: hit.is_lethal):
-        nominal = round(hit.damage / (damage_ratio if hit.phase == 2 else 1.0))
+        nominal = _nominal(hit, damage_ratio)
         for other in (nominal, nominal - 1, nominal + 1):
             if (hit.animation, other) in groups:
                 groups[hit.animation, other].append(hit)
@@ -201,7 +225,7 @@ def _signatures(hits: Sequence[Hit], damage_ratio: float) -> list[list[Hit]]:
 def _split(group: list[Hit], risk: Risk, others: OtherAreas) -> list[list[Hit]]:
     """Return the hits of different windows: far apart in time, or with near misses of the same area between them.
 
-    Near misses show nothing if the areas are swept.
+    Near misses show nothing if the areas are irregular.
     """
     group = sorted(group, key=lambda hit: hit.k)
     farthest, widest = max(hit.gap for hit in group), max(abs(hit.bearing) for hit in group)
@@ -212,7 +236,7 @@ def _split(group: list[Hit], risk: Risk, others: OtherAreas) -> list[list[Hit]]:
         hit_now = [other.attack for other in parts[-1]]
         between_them = (inside.k > last) & (inside.k < hit.k) & ~np.isin(inside.attack, hit_now)
         n_between = len(np.unique(inside.attack[between_them]))
-        is_between = hit.k - last > 2 and n_between >= N_BETWEEN and not others.are_swept
+        is_between = hit.k - last > 2 and n_between >= N_BETWEEN and not others.are_irregular
         if hit.k - last > SPLIT_TICKS or is_between:
             parts.append([])
         parts[-1].append(hit)
@@ -247,7 +271,7 @@ def _window(o: Observations, indices: Sequence[int], hits: list[Hit], evidence: 
     # In the attacks that were hit, the moments after the hit say nothing: a window hits only once.
     since_hit = risk.k >= np.array([at.get(i, 1 << 30) for i in risk.attack.tolist()], np.int64)
     risk = risk.where(~since_hit & ~risk.is_hit)
-    if evidence.others.are_swept:
+    if evidence.others.are_irregular:
         in_window = _throughout(risk.where(~np.isin(risk.attack, own)), hits, o.step)
         risk = risk.where(np.zeros(len(risk.k), np.bool_))  # outside of the window, the area may be elsewhere
     else:
@@ -257,10 +281,10 @@ def _window(o: Observations, indices: Sequence[int], hits: list[Hit], evidence: 
     inside = risk.where((risk.gap <= reach) & (_off(risk.bearing, area.facing_rad) <= half))
     before = inside.k[(inside.k < first) & (inside.k > limits[0])]
     earliest = int(before.max()) + 1 if len(before) else limits[0] + 1
-    start_is_sure = (ks == first).sum() >= N_AT_START and not evidence.others.are_swept
-    # N hits that are spread evenly over a swept window begin about 1 / N of its length after its start; twice that is
-    # allowed.
-    most = -(-2 * (last - first + 1) // len(hits)) if evidence.others.are_swept else SPLIT_TICKS
+    start_is_sure = (ks == first).sum() >= N_AT_START and not evidence.others.are_irregular
+    # N hits that are spread evenly over an irregular window begin about 1 / N of its length after its start; twice that
+    # is allowed.
+    most = -(-2 * (last - first + 1) // len(hits)) if evidence.others.are_irregular else SPLIT_TICKS
     start = Estimate(first, first if start_is_sure else max(earliest, first - most), first)
     after = inside.k[inside.k > last]
     bound = min(int(after.min()) if len(after) else 1 << 30, limits[1] if limits[1] is not None else 1 << 30)
@@ -299,11 +323,16 @@ def _throughout(risk: Risk, hits: Sequence[Hit], step: int) -> Risk:
     return msgspec.structs.replace(risk.where(farthest), bearing=risk.bearing[widest])
 
 
+def _side(bearing: NDArray[np.float64], facing: float) -> NDArray[np.float64]:
+    """Return the signed angle from the middle of an arc to bearings, from -pi to pi."""
+    difference = bearing - facing
+    side: NDArray[np.float64] = np.arctan2(np.sin(difference), np.cos(difference))
+    return side
+
+
 def _off(bearing: NDArray[np.float64], facing: float) -> NDArray[np.float64]:
     """Return the angle between bearings and the middle of an arc, from 0 to pi."""
-    difference = bearing - facing
-    off: NDArray[np.float64] = np.abs(np.arctan2(np.sin(difference), np.cos(difference)))
-    return off
+    return np.abs(_side(bearing, facing))
 
 
 def _area(hits: list[Hit], missed: Risk, others: OtherAreas) -> Area:
@@ -315,7 +344,9 @@ def _area(hits: list[Hit], missed: Risk, others: OtherAreas) -> Area:
     half = float(off_hits.max())
     # A near miss inside the area of the hits contradicts it (another shape than a sector), and is left out.
     kept = ~((missed.gap <= nearest) & (off_misses <= half))
-    n_late_hits = len(np.intersect1d(missed.attack[~kept], [hit.attack for hit in hits]))
+    is_contradicted = not kept.all()
+    if others.are_irregular:
+        kept &= _is_near_hits(missed, hits, facing)
     gap, off = missed.gap[kept], off_misses[kept]
     bounding = gap[off <= half]
     is_reach_bounded = len(bounding) > 0
@@ -340,9 +371,19 @@ def _area(hits: list[Hit], missed: Risk, others: OtherAreas) -> Area:
         facing_rad=facing,
         is_reach_bounded=is_reach_bounded,
         is_arc_bounded=is_arc_bounded or half == np.pi,
-        n_late_hits=n_late_hits,
+        is_contradicted=is_contradicted,
         misses=np.stack([missed.gap, missed.bearing], axis=1),
     )
+
+
+def _is_near_hits(missed: Risk, hits: Sequence[Hit], facing: float) -> NDArray[np.bool_]:
+    """Return which near misses can bound an irregular area: beside far hits, or farther aside than wide ones."""
+    gaps, sides = np.array([hit.gap for hit in hits]), _side(np.array([hit.bearing for hit in hits]), facing)
+    side = _side(missed.bearing, facing)
+    far, wide = gaps >= ALIKE_SHARE * gaps.max(), np.abs(sides) >= ALIKE_SHARE * np.abs(sides).max()
+    is_beside = (np.abs(side[:, None] - sides[far]) <= ALIKE_RAD).any(axis=1)
+    is_aside = (np.abs(side) > np.abs(sides).max()) & np.isin(np.sign(side), np.sign(sides[wide]))
+    return is_beside | is_aside
 
 
 def _facing(hits: NDArray[np.float64], misses: NDArray[np.float64]) -> float:

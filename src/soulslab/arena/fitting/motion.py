@@ -190,9 +190,11 @@ def advance(steps: Steps, start: int, end: int) -> Advance:
     is_known = bool((is_free & (per_tick >= 0.95 * speed)).any())
     profile = _profile(mine.where(is_free), first_step, end)
     is_seen = ~np.isnan(profile)
-    mean = min(float(profile[is_seen].mean()), speed) if is_seen.any() else speed
+    mean = min(float(_completed(profile, speed).mean()), speed)
     most = float(np.where(is_seen, profile, speed).mean()) if is_known else STOPPED * speed
     error = 0.02 + speed * 0.5 * (mine.n_ticks.max() - 1) + UNEVEN_SHARE * (speed - mean) * n_ticks.value
+    if is_seen.any():
+        error += 0.5 * float(np.ptp(profile[is_seen])) * int((~is_seen).sum())
     return Advance(
         Estimate(mean * n_ticks.value, max(mean * n_ticks.low - error, 0.0), most * n_ticks.high + error),
         first,
@@ -205,6 +207,18 @@ def _profile(free: Steps, first: int, end: int) -> NDArray[np.float64]:
     per_tick = free.ahead / np.maximum(free.n_ticks, 1)
     rows = [(free.k0 >= first - 1) & (free.k0 < k) & (free.k1 >= k) for k in range(first, end)]
     return np.array([per_tick[row].mean() if row.any() else np.nan for row in rows])
+
+
+def _completed(profile: NDArray[np.float64], speed: float) -> NDArray[np.float64]:
+    """Return the steps (m) with those that were not seen, because contact had stopped the boss.
+
+    The speed continues to change as it did in the ticks that were seen. ``speed`` is the greatest one (m), which is assumed if fewer than two ticks were seen.
+    """
+    ticks, is_seen = np.arange(len(profile)), ~np.isnan(profile)
+    if is_seen.sum() < 2:
+        return np.where(is_seen, profile, speed)
+    slope, start = np.polyfit(ticks[is_seen], profile[is_seen], 1)
+    return np.where(is_seen, profile, np.clip(start + slope * ticks, 0.0, speed))
 
 
 def likely_starts(steps: Steps, step: int) -> list[Estimate]:

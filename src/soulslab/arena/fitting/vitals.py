@@ -17,6 +17,8 @@ from soulslab.arena.records import TICKS_PER_S
 #: Grid of the poise and its regeneration per second.
 POISES = np.arange(10.0, 400.0, 2.0)
 REGENS = np.arange(0.0, 30.1, 0.5)
+#: Difference in damage that is more than rounding.
+VARIED_HP = 2.0
 #: Median and spread of the priors, which decide where several values explain a recording; the poise is log-normal.
 USUAL_POISE, POISE_SPREAD = 120.0, 0.45
 USUAL_REGEN, REGEN_SPREAD = 6.0, 4.0
@@ -188,13 +190,17 @@ def _strength(course: Course, knight: Knight, moment: int) -> float | None:
 def damages(hits: Sequence[Hit], ratio: Estimate) -> Estimate | None:
     """Return the damage of a window in phase 1 terms; None if no hit showed it.
 
-    A boss file has no damage over time, so the damage includes what the player loses after a hit.
+    A boss file has no damage over time, so the damage includes what the player loses after a hit. If the hits have
+    several damages, it is their mean.
     """
     known = [hit for hit in hits if not hit.is_lethal]
     if not known:
         return None
     # The next hit often comes before all of it is lost.
     factor = 1.0 + float(np.quantile([hit.drained / hit.damage for hit in known], 0.75))
+    nominal = [hit.damage / (ratio.value if hit.phase == 2 else 1.0) for hit in known]
+    if np.ptp(nominal) > VARIED_HP:
+        return Estimate(factor * float(np.mean(nominal)), min(nominal), factor * max(nominal))
     values, counts = np.unique([hit.damage for hit in known if hit.phase != 2], return_counts=True)
     if len(values):
         seen = float(values[np.argmax(counts)])

@@ -138,26 +138,43 @@ def test_a_reach_that_no_near_miss_bounded_may_be_metres_longer_than_the_farthes
     assert min(beyond[True]) < 0.1
 
 
-@pytest.mark.parametrize(("name", "ticks_per_moment"), [("judge", 1), ("judge", 6), ("frost_beast", 1)])
-def test_a_blade_that_passes_through_its_area_does_not_shorten_it(name, ticks_per_moment):
-    found = compare(fitted(name, ticks_per_moment, "development"), find_boss(name))
-    assert found.n_windows_extra == 0
+@pytest.mark.parametrize(
+    ("name", "ticks_per_moment", "rules"),
+    [
+        ("judge", 1, "development"),
+        ("judge", 6, "development"),
+        ("frost_beast", 1, "development"),
+        ("frost_beast", 1, "development_2"),
+    ],
+)
+def test_areas_that_are_no_sectors_are_not_too_small(name, ticks_per_moment, rules):
+    found = compare(fitted(name, ticks_per_moment, rules), find_boss(name))
+    assert found.n_windows_extra <= (rules == "development_2")
     assert np.mean([each.is_covered for each in kinds(found, "start_s")]) >= 0.9
-    assert np.mean([each.is_covered for each in kinds(found, "reach_m")]) >= 0.9
+    assert np.mean([each.is_covered for each in kinds(found, "reach_m")]) >= 0.7
     assert np.mean([each.is_covered for each in kinds(found, "arc_rad")]) >= 0.8  # a lane is no sector
 
 
-def test_the_length_of_a_step_forward_does_not_depend_on_its_speed():
-    found = compare(fitted("judge", rules="development"), find_boss("judge"))
+@pytest.mark.parametrize(("name", "rules"), [("judge", "development"), ("frost_beast", "development_2")])
+def test_the_length_of_a_step_forward_does_not_depend_on_its_speed(name, rules):
+    found = compare(fitted(name, rules=rules), find_boss(name))
     steps = [each for each in kinds(found, "advance_m") if each.true > 0.5]
     assert len(steps) >= 8
     assert np.median([each.error / each.true for each in steps]) <= 0.02
+    # Long steps are often stopped by contact before their end, and the speed then goes on changing.
+    assert np.median([each.error / each.true for each in steps if each.true > 10.0]) <= 0.2
 
 
 def test_damage_includes_what_the_player_loses_after_a_hit():
     found = compare(fitted("judge", rules="development"), find_boss("judge"))
     is_right = [each.error <= 0.1 * each.true for each in kinds(found, "damage")]
     assert np.mean(is_right) >= 0.8  # every third attack burns
+
+
+def test_hits_of_a_window_with_several_damages_have_an_interval_of_the_damage():
+    fit = fitted("judge", rules="development_2")
+    intervals = [fit.uncertainty.intervals.get(f"moves[{i}].windows[0].damage") for i in range(len(fit.boss.moves))]
+    assert sum(low < 0.85 * high for low, high in filter(None, intervals)) >= 8
 
 
 def test_a_recording_without_attacks_cannot_be_fitted():
