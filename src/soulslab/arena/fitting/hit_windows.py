@@ -31,8 +31,8 @@ SPLIT_TICKS = 15
 N_BETWEEN = 3
 #: So many hits in the same tick show that a window opens in it.
 N_AT_START = 3
-#: A boss with so many windows that have near misses in the area of the hits, or several damages, does not obey the rules
-#: of the simulator. There, only a projectile that looks like a blade has such near misses.
+#: A boss with so many windows that have near misses in the area of the hits, or several damages, does not obey the
+#: rules of the simulator. There, only a projectile that looks like a blade has such near misses.
 N_IRREGULAR, N_VARIED = 2, 3
 #: A near miss of an irregular area bounds the reach if a hit of at least this share of the farthest one is within this
 #: angle (rad).

@@ -212,7 +212,8 @@ def _profile(free: Steps, first: int, end: int) -> NDArray[np.float64]:
 def _completed(profile: NDArray[np.float64], speed: float) -> NDArray[np.float64]:
     """Return the steps (m) with those that were not seen, because contact had stopped the boss.
 
-    The speed continues to change as it did in the ticks that were seen. ``speed`` is the greatest one (m), which is assumed if fewer than two ticks were seen.
+    The speed continues to change as it did in the ticks that were seen. ``speed`` is the greatest one (m), which is
+    assumed if fewer than two ticks were seen.
     """
     ticks, is_seen = np.arange(len(profile)), ~np.isnan(profile)
     if is_seen.sum() < 2:
