@@ -34,6 +34,11 @@ def print_line(text: str) -> None:
     sys.stdout.flush()
 
 
+def counted(n: int, what: str) -> str:
+    """Return a number with its noun, as ``1 fight`` or ``2 fights``."""
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
 def check_json(path: Path | None) -> None:
     """Raise `ConfigError` if a JSON file cannot be written, before its contents are measured."""
     if path is None:

@@ -1,6 +1,9 @@
 """``soulslab boss``: boss files."""
 
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import cv2
@@ -10,6 +13,27 @@ import pytest
 from soulslab import cli
 from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.fitting.recorded_fight import read_fights
+from support.forked import ForkedPopen
+from support.waiting import wait_for
+
+MAIN = "from soulslab.cli import main; main()"
+
+
+def interrupt(arguments, is_due):
+    """Run a command, send it SIGINT when ``is_due()``, and return the words of its log without spaces."""
+    with ForkedPopen([sys.executable, "-c", MAIN, *arguments], stderr=subprocess.PIPE, text=True) as process:
+
+        def is_time():
+            assert process.poll() is None
+            return is_due()
+
+        try:
+            wait_for(is_time, "the moment of the interrupt")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=60) == cli.EXIT_INTERRUPTED
+        finally:
+            process.kill()
+        return "".join(process.stderr.read().split())  # the log breaks long lines wherever it has to
 
 
 @pytest.mark.parametrize("name", ["judge", "generated:7"])
@@ -63,10 +87,19 @@ def test_a_boss_is_recorded_and_fitted_from_an_empty_folder(tmp_path, monkeypatc
     assert cli.run(["train", "--config", "fitted.toml", "--run-dir", "run", *changes]) == 0
     assert cli.run(["boss", "predict", "run", "seen", "--bosses", "2", "--fights", "4"]) == 0
     arena = ["--env", "soulslab/Arena-v0", "--option", "boss=trickster"]
-    assert cli.run(["boss", "refine", "run", "seen", "--out", "rounds", *arena, "--fights", "2", "--rounds", "1"]) == 0
+    refine = ["boss", "refine", "run", "seen", "--out", "rounds", *arena, "--fights", "2", "--decisions", "6000"]
+    progress = Path("rounds/round_1/run/progress.jsonl")
+    said = interrupt(refine, lambda: progress.exists() and "TrainProgress" in progress.read_text())
+    assert "toresume:thesamecommandwith--resume" in said
+    assert not Path("rounds/round_2").exists()
+    assert cli.run(refine) == 2
+    assert cli.run([*refine, "--resume"]) == 0
+    assert progress.read_text().count('"TrainStarted"') == 2
     printed = capsys.readouterr()
+    assert "or continue it with --resume" in printed.err
     assert "expected wins: " in printed.out
-    assert re.search(r"round 1: [012] of 2 fights won \(\d+ to \d+ %\)", printed.out)
+    for number in (1, 2):
+        assert re.search(rf"round {number}: [012] of 2 fights won \(\d+ to \d+ %\)", printed.out)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +115,14 @@ def test_a_fit_that_cannot_be_made(tmp_path, monkeypatch, capsys, arguments, cod
     assert cli.run(["boss", "fit", *arguments]) == code
     assert words in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupted_recording_keeps_its_fights(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    seen = Path("seen")
+    said = interrupt(["boss", "record", "seen", "--minutes", "600"], lambda: len(list(seen.glob("*.npz"))) > 1)
+    n_fights = len(read_fights(seen))
+    assert f"seencontains{n_fights}fights;thesamecommandaddsfurtherfights" in said
 
 
 def test_a_second_recording_adds_other_fights(tmp_path, monkeypatch):
