@@ -94,9 +94,14 @@ class EnvironmentUsageError(SoulslabError):
 
 
 class UnknownBossError(EnvironmentUsageError, _UnknownNameError):
-    """The boss is unknown; the message suggests a name."""
+    """The boss is unknown; the message suggests a name, and says what else is allowed (``others``)."""
 
     kind = "boss"
+
+    def __init__(self, name: str, known: Iterable[str], others: str) -> None:
+        self.others = others
+        super().__init__(name, known)
+        self.args = (f"{self.args[0]}; also allowed: {others}",)
 
 
 class UnknownRewardError(EnvironmentUsageError, _UnknownNameError):
