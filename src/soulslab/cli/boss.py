@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
@@ -14,6 +14,9 @@ from soulslab.cli.parameters import EnvironmentFlags, Flag, Repeated, Seed, Toke
 from soulslab.errors import ConfigError
 
 _log = logging.getLogger(__name__)
+
+#: Lines of what to record next that are printed.
+MAX_ADVICE: Final = 12
 
 boss = App(name="boss", help="Boss files of the built-in fight, and their fit to recorded fights.")
 
@@ -143,8 +146,11 @@ def fit(
     print_line(f"{seen}, {counted(n_known, 'number')} measured")
     print_line(f"{result.n_hits - result.n_unexplained_hits} of {result.n_hits} hits are explained by the fit")
     print_line(f"attacks that never hit: {', '.join(unexplained(result)) or 'none'}")
-    for number, line in enumerate(advice(result)):
+    lines = advice(result)
+    for number, line in enumerate(lines[:MAX_ADVICE]):
         print_line(f"{'record next:' if number == 0 else '            '} {line}")
+    if len(lines) > MAX_ADVICE:
+        print_line(f"             and {len(lines) - MAX_ADVICE} more, which are less useful")
     _log.info("%s, %s and %s", out, out.with_suffix(".uncertainty.toml").name, out.with_suffix(".png").name)
     return EXIT_OK
 

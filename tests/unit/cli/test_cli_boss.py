@@ -72,6 +72,7 @@ def test_a_boss_is_recorded_and_fitted_from_an_empty_folder(tmp_path, monkeypatc
         "attacks: when they are chosen",
         "numbers measured",
         "record next:",
+        " more, which are less useful",
         "Attack3000",
     ):
         assert words in printed
