@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli.output import EXIT_OK, counted, print_line, table_console
+from soulslab.cli.output import EXIT_OK, check_file, counted, print_line, table_console
 from soulslab.cli.parameters import EnvironmentFlags, Flag, Repeated, Seed, TokenFile, find_run
 from soulslab.errors import ConfigError
 
@@ -34,6 +34,7 @@ def write(name: str, out: Path) -> int:
 
     if out.suffix != ".toml":
         raise ConfigError("must end in .toml, as the path of every boss file", source=out)
+    check_file(out)
     text = dump_settings(find_boss(name))
     try:
         with out.open("x", encoding="utf-8") as file:
@@ -131,8 +132,9 @@ def fit(
 
     if out.suffix != ".toml":
         raise ConfigError("must end in .toml, as the path of every boss file", source=out)
+    check_file(out)
     if not recordings:
-        raise ConfigError("name at least one recording", source="boss fit")
+        raise ConfigError("name at least one recording, such as a folder of soulslab boss record", source="boss fit")
     known_ground = find_boss(ground).ground if ground else None
     fights = read_recorded_fights(recordings, profile)
     result = fit_boss(fights, load_knight(), name=name, ground=known_ground)

@@ -39,12 +39,12 @@ def counted(n: int, what: str) -> str:
     return f"{n} {what}{'' if n == 1 else 's'}"
 
 
-def check_json(path: Path | None) -> None:
-    """Raise `ConfigError` if a JSON file cannot be written, before its contents are measured."""
+def check_file(path: Path | None) -> None:
+    """Raise `ConfigError` if a file cannot be written, before the work for its contents."""
     if path is None:
         return
     if not path.parent.is_dir():
-        raise ConfigError(f"cannot be written: the folder {path.parent} does not exist", source=path)
+        raise ConfigError(f"cannot be written: the folder {path.parent} does not exist; make it first", source=path)
     if path.is_dir():
         raise ConfigError("cannot be written: it is a folder; name a file", source=path)
     if not os.access(path if path.exists() else path.parent, os.W_OK):

@@ -66,6 +66,10 @@ def read_recorded_fights(paths: Sequence[Path], profile: Path | None = None) -> 
         RecordingError: A recording cannot be read, or lacks a quantity of a fight.
         DemonstrationError: A data set cannot be read, or does not have the fields of a duel.
     """
+    for path in paths:  # before any is read
+        if not path.exists():
+            problem = "does not exist; record fights with soulslab boss record, fights record or siphon record"
+            raise RecordingError(path, problem)
     fights: list[RecordedFight] = []
     for path in paths:
         if path.is_dir() and fight_files(path):

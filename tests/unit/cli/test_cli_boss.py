@@ -106,7 +106,8 @@ def test_a_boss_is_recorded_and_fitted_from_an_empty_folder(tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["none", "--out", "mine.toml"], 1, "none: is not a recording"),
+        (["none", "--out", "mine.toml"], 1, "none: does not exist; record fights with soulslab boss record"),
+        (["none", "--out", "no/mine.toml"], 2, "no/mine.toml: cannot be written: the folder no does not exist"),
         (["--out", "mine.toml"], 2, "name at least one recording"),
         (["none", "--out", "mine"], 2, "must end in .toml"),
     ],
