@@ -44,7 +44,7 @@ def check_file(path: Path | None) -> None:
     if path is None:
         return
     if not path.parent.is_dir():
-        raise ConfigError(f"cannot be written: the folder {path.parent} does not exist; make it first", source=path)
+        raise ConfigError(f"cannot be written: the folder {path.parent} does not exist", source=path)
     if path.is_dir():
         raise ConfigError("cannot be written: it is a folder; name a file", source=path)
     if not os.access(path if path.exists() else path.parent, os.W_OK):

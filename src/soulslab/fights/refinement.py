@@ -17,6 +17,7 @@ decision, in which the boss or the player may have died, or neither.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -57,6 +58,8 @@ RUN_NAME: Final = "run"
 MAX_STATE_BYTES: Final = 1 << 20
 #: Factor of the learning rate: a trained policy would forget much at the rate of the beginning.
 LR_FACTOR: Final = 0.2
+
+_log = logging.getLogger(__name__)
 
 OpenSinks: TypeAlias = Callable[[Path], Sequence[Sink]]
 
@@ -248,6 +251,9 @@ def _train(settings: TrainSettings, run: Path, open_sinks: OpenSinks) -> None:
     result = train(settings, run, resume=has_checkpoint, sinks=open_sinks(run))
     if result.reason is StopReason.INTERRUPTED:
         raise KeyboardInterrupt
+    if result.reason is StopReason.TIME:
+        limit_s, total = settings.run.max_seconds, settings.run.total_steps
+        _log.info("run.max_seconds = %g ended the training after %d of %d decisions", limit_s, result.env_steps, total)
 
 
 def _continued(trained: TrainSettings, run: Path, boss: Path, settings: RefineSettings, number: int) -> TrainSettings:
