@@ -175,10 +175,9 @@ def predict(
         seed: Seed of the bosses and the fights.
     """
     run = find_run(run)
-    from soulslab.arena.boss_catalog import find_boss
     from soulslab.envs.duels import TRAINING_CONDITIONS
     from soulslab.fights.fit_recordings import read_recorded_fights
-    from soulslab.fights.prediction import PredictionSettings
+    from soulslab.fights.prediction import PredictionSettings, trained_ground
     from soulslab.fights.prediction import predict as predict_wins
     from soulslab.learn.players import load_player
 
@@ -186,7 +185,7 @@ def predict(
     trained = player.header.env_options
     options = {name: value for name, value in trained.items() if name not in TRAINING_CONDITIONS}
     settings = PredictionSettings(env_options=options, n_bosses=bosses, n_fights=fights, seed=seed)
-    ground = find_boss(options.get("boss", "judge")).ground
+    ground = trained_ground(trained, run)
     found = predict_wins(player, read_recorded_fights(recordings), settings, ground)
     low, high = found.interval
     print_line(f"expected wins: {100 * found.win_rate:.0f} % ({100 * low:.0f} to {100 * high:.0f} %)")

@@ -62,9 +62,12 @@ class UntrustedFileError(ConfigError):
 
     def __init__(self, path: str, value: object, source: str | Path) -> None:
         self.value = value
+        name = path.removeprefix("env.options.")
+        flags = f"--set {path}=VALUE" if name == path else f"--option {name}=VALUE or --set {path}=VALUE"
+        flags = "--env ID" if path == "env.id" else flags
         super().__init__(
             f"{value!r:.200} selects code, a file, a server or a process, which an untrusted file may not do; give "
-            "this setting on the command line, or trust the file with --trust where the command has this option",
+            f"this setting on the command line ({flags}), or trust the file with --trust, as the command allows",
             path=path,
             source=source,
         )

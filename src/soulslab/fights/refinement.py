@@ -28,7 +28,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.fitting.fit import fit_boss
 from soulslab.arena.fitting.recorded_fight import RecordedFight, fight_files, read_fights, save_fight
 from soulslab.arena.knight_file import load_knight
@@ -36,6 +35,7 @@ from soulslab.config import without_secrets
 from soulslab.config.input_files import parse_json, read_bytes
 from soulslab.errors import ConfigError, EnvironmentUsageError
 from soulslab.fights.fit_recordings import fight_of_states, read_recorded_fights, write_fit
+from soulslab.fights.prediction import trained_ground
 from soulslab.fights.recording import make_fight
 from soulslab.learn.archive import write_atomically
 from soulslab.learn.checkpoint import CheckpointStore
@@ -204,7 +204,7 @@ def refine(
     if resume:
         state = _resumed(out, state)
     fights = read_recorded_fights(recordings)
-    ground = find_boss(trained.env.options["boss"]).ground
+    ground = trained_ground(trained.env.options, run)
     best = -1
     for number in range(1, settings.max_rounds + 1):
         outcomes, recorded = _play_round(state, out, run, settings, number)

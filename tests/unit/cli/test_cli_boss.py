@@ -87,7 +87,22 @@ def test_a_boss_is_recorded_and_fitted_from_an_empty_folder(tmp_path, monkeypatc
     changes = [part for change in small for part in ("--set", change)]
     assert cli.run(["train", "--config", "fitted.toml", "--run-dir", "run", *changes]) == 0
     assert cli.run(["boss", "predict", "run", "seen", "--bosses", "2", "--fights", "4"]) == 0
+    assert "expected wins: " in capsys.readouterr().out
     arena = ["--env", "soulslab/Arena-v0", "--option", "boss=trickster"]
+    Path("other").mkdir()
+    monkeypatch.chdir("other")
+    for command in (["predict"], ["refine", "--out", "rounds", *arena]):
+        assert cli.run(["boss", command[0], "../run", "../seen", *command[1:]]) == 2
+        error = capsys.readouterr().err
+        assert "../run: was trained against the boss file mine.toml" in error
+        assert "in the folder in which the run was trained" in error
+    monkeypatch.chdir(tmp_path)
+    for words, error in (
+        ([], "give this setting on the command line (--option boss=VALUE or --set"),
+        (["--boss", "judge"], "for a boss without intervals set boss_intervals to [0, 0]"),
+    ):
+        assert cli.run(["evaluate", "run", "--fights", "1", "--greedy", *words]) == 2
+        assert error in capsys.readouterr().err
     refine = ["boss", "refine", "run", "seen", "--out", "rounds", *arena, "--fights", "2", "--decisions", "6000"]
     progress = Path("rounds/round_1/run/progress.jsonl")
     said = interrupt(refine, lambda: progress.exists() and "TrainProgress" in progress.read_text())
@@ -98,7 +113,6 @@ def test_a_boss_is_recorded_and_fitted_from_an_empty_folder(tmp_path, monkeypatc
     assert progress.read_text().count('"TrainStarted"') == 2
     printed = capsys.readouterr()
     assert "or continue it with --resume" in printed.err
-    assert "expected wins: " in printed.out
     for number in (1, 2):
         assert re.search(rf"round {number}: [012] of 2 fights won \(\d+ to \d+ %\)", printed.out)
 
