@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, print_line, table_console
+from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, counted, print_line, table_console
 from soulslab.cli.parameters import Flag, Overrides, PrometheusPort, Repeated, TokenFile, option_group, token_options
 from soulslab.cli.train import dashboard_beside, log_time_limit
 from soulslab.errors import ConfigError
@@ -245,7 +245,8 @@ def _play_yourself(join: Path, flags: PlayFlags, out: Path) -> int:
         recorder = FightRecorder(out, game.header.env_id, game.options, "human", is_continued=out.exists())
         with recorder:
             tally = record_in_terminal(recorder, fight_seeds(0, 1, recorder.writer.seeds)[0], game.send)
-    print_line(f"{tally.fights} fights, {tally.wins} of them won; sent to the learner and recorded in {out}")
+    n_fights = counted(tally.fights, "fight")
+    print_line(f"{n_fights}, {tally.wins} of them won; sent to the learner and recorded in {out}")
     return EXIT_OK
 
 

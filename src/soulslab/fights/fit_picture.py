@@ -42,7 +42,9 @@ def write_picture(fit: Fit, out: Path) -> None:
 
     n_rows = math.ceil(len(fit.moves) / N_COLUMNS)
     figure = Figure(figsize=(3.2 * N_COLUMNS, 3.9 * n_rows + 0.8), dpi=80, layout="constrained")
-    title = f"{fit.boss.name}: {fit.uncertainty.n_fights} fights, {fit.uncertainty.game_time_s / 60:.0f} minutes"
+    n_fights = fit.uncertainty.n_fights
+    fights = f"{n_fights} fight{'' if n_fights == 1 else 's'}"
+    title = f"{fit.boss.name}: {fights}, {fit.uncertainty.game_time_s / 60:.1f} minutes"
     figure.suptitle(f"{title}\nsectors: fitted areas; dashed: 90 % interval; red: hits; blue: near misses", fontsize=11)
     grid = figure.add_gridspec(2 * n_rows, N_COLUMNS, height_ratios=[5, 1] * n_rows)
     for i, move in enumerate(fit.moves):

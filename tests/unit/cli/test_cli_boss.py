@@ -98,7 +98,7 @@ def test_a_boss_is_recorded_and_fitted_from_an_empty_folder(tmp_path, monkeypatc
         assert "in the folder in which the run was trained" in error
     monkeypatch.chdir(tmp_path)
     for words, error in (
-        ([], "give this setting on the command line (--option boss=VALUE or --set"),
+        ([], "give this setting on the command line (--boss or --set"),
         (["--boss", "judge"], "for a boss without intervals set boss_intervals to [0, 0]"),
     ):
         assert cli.run(["evaluate", "run", "--fights", "1", "--greedy", *words]) == 2
@@ -141,10 +141,12 @@ def test_an_interrupted_recording_keeps_its_fights(tmp_path, monkeypatch):
     assert f"seencontains{n_fights}fights;thesamecommandaddsfurtherfights" in said
 
 
-def test_a_second_recording_adds_other_fights(tmp_path, monkeypatch):
+def test_a_second_recording_adds_other_fights(tmp_path, monkeypatch, caplog):
     monkeypatch.chdir(tmp_path)
+    caplog.set_level("INFO", "soulslab")
     for _ in range(2):
         assert cli.run(["boss", "record", "seen", "--minutes", "0.1"]) == 0
+    assert caplog.messages == ["1 fight, 0.1 minutes: seen"] * 2
     files = sorted(Path("seen").iterdir())
     assert [path.name for path in files] == ["fight_0001.npz", "fight_0002.npz"]
     first, second = read_fights(Path("seen"))
