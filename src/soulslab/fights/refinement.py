@@ -18,15 +18,13 @@ decision, in which the boss or the player may have died, or neither.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import gymnasium
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from soulslab.arena.fitting.fit import fit_boss
 from soulslab.arena.fitting.recorded_fight import RecordedFight, fight_files, read_fights, save_fight
@@ -36,10 +34,10 @@ from soulslab.config.input_files import parse_json, read_bytes
 from soulslab.errors import ConfigError, EnvironmentUsageError
 from soulslab.fights.fit_recordings import fight_of_states, read_recorded_fights, write_fit
 from soulslab.fights.prediction import trained_ground
-from soulslab.fights.recording import make_fight
+from soulslab.fights.recording import make_fight, play_policy
 from soulslab.learn.archive import write_atomically
 from soulslab.learn.checkpoint import CheckpointStore
-from soulslab.learn.demonstrations.recorded_episode import RECORDING, PolicyActor, play_episode
+from soulslab.learn.demonstrations.recorded_episode import RECORDING
 from soulslab.learn.environment import environment_seed, sizes_of_one
 from soulslab.learn.evaluate import Interval, wilson_interval
 from soulslab.learn.players import load_player
@@ -289,19 +287,10 @@ def record_duel(env: gymnasium.Env[Any, Any], player: Player, seed: int, env_id:
     Raises `EnvironmentUsageError` if the environment is not a duel, and `IncompatibleCheckpointError` if the policy
     cannot play it.
     """
-    duel: Any = env.unwrapped
-    if not hasattr(duel, "duel_state"):
+    if not hasattr(env.unwrapped, "duel_state"):
         raise EnvironmentUsageError(f"only duels can be recorded for a fit, not {env_id}")
     player.header.check_env(env_id, sizes_of_one(env), alike=env.metadata.get("policies_of", ()))
-    hands = PolicyActor(player, env.observation_space, env_id)
-    states: list[Any] = []
-
-    def act(observation: Any, mask: NDArray[np.bool_] | None, n_decisions: int) -> int:
-        states.append(duel.duel_state.copy())
-        return hands(observation, mask, n_decisions)
-
-    episode = play_episode(env, act, seed)
-    states.append(duel.duel_state.copy())
-    columns: Mapping[str, NDArray[Any]] = {name: np.stack([s[name] for s in states]) for name in states[0].dtype.names}
-    fight = fight_of_states(columns.__getitem__, episode.n_decisions)
+    episode = play_policy(env, player, seed, env_id)
+    states: Any = episode.duel_states
+    fight = fight_of_states(lambda name: states[name], episode.n_decisions)
     return msgspec.structs.replace(fight, player="policy"), bool(episode.is_won)

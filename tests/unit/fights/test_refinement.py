@@ -19,8 +19,9 @@ from soulslab.arena.uncertainty import load_uncertainty, uncertainty_path
 from soulslab.config.writing import dump_settings
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import ConfigError, EnvironmentUsageError, IncompatibleCheckpointError
-from soulslab.fights.fit_recordings import write_fit
+from soulslab.fights.fit_recordings import read_recorded_fights, write_fit
 from soulslab.fights.prediction import PredictionSettings, predict
+from soulslab.fights.recording import FightRecorder
 from soulslab.fights.refinement import RefineSettings, best_round, record_duel, refine
 from soulslab.learn.players import load_player
 from soulslab.learn.settings import EnvSettings, NetworkSettings, PPOSettings, RunSettings, TrainSettings
@@ -203,6 +204,16 @@ def test_only_duels_with_the_inputs_of_the_policy_are_recorded(fitted):
         record_duel(gymnasium.make("CartPole-v1"), player, 1, "CartPole-v1")
     with pytest.raises(IncompatibleCheckpointError):
         record_duel(gymnasium.make(ARENA_ID, observation="features"), player, 1, ARENA_ID)
+
+
+def test_the_data_set_of_a_policy_shows_the_boss_with_any_observation(fitted, tmp_path):
+    player, options = load_player(fitted / "run"), {**FIGHTS, "boss": "trickster", "skip_locked": False}
+    with FightRecorder(tmp_path / "data", ARENA_ID, options, "policy") as recorder:
+        recorder.play(player, 5)
+    (found,) = read_recorded_fights([tmp_path / "data"])
+    expected, _ = record_duel(gymnasium.make(ARENA_ID, **options), player, 5, ARENA_ID)
+    np.testing.assert_array_equal(found.moments, expected.moments)
+    assert found.boss_animations == expected.boss_animations
 
 
 def test_a_prediction_is_made_from_the_recordings_alone(fitted):
