@@ -90,7 +90,7 @@ class MissingFactError(ConfigError):
         self.facts = tuple(facts)
         self.recipes = tuple(recipes)
         steps = "".join(f"\n  {fact}: {recipe}" for fact, recipe in zip(facts, recipes, strict=False))
-        super().__init__(f"not known about {boss}: {', '.join(facts)}; record it, and add it to the boss file:{steps}")
+        super().__init__(f"not known about {boss}: {', '.join(facts)}; record it, and add it to the fact file:{steps}")
 
 
 class EnvironmentUsageError(SoulslabError):

@@ -1,4 +1,4 @@
-"""Bosses of real games as data: where the fight takes place, start poses, and ids in the game (docs/bosses.md).
+"""Fact files of bosses of real games: where the fight takes place, start poses, and ids in the game (docs/bosses.md).
 
 A fact that is not published is left out of the file. Code that needs it raises `MissingFactError`, whose message says
 how to record it.
