@@ -31,10 +31,11 @@ class _UnknownNameError(Exception):
 
     kind: str
 
-    def __init__(self, name: str, known: Iterable[str]) -> None:
+    def __init__(self, name: str, known: Iterable[str], others: str = "") -> None:
         self.name = name
         self.known = tuple(known)
-        super().__init__(f"unknown {self.kind} {name!r}{did_you_mean(name, self.known)}")
+        also = f"; also allowed: {others}" if others else ""
+        super().__init__(f"unknown {self.kind} {name!r}{did_you_mean(name, self.known)}{also}")
 
 
 # --- settings and environments ------------------------------------------------------------------------------
@@ -104,8 +105,7 @@ class UnknownBossError(EnvironmentUsageError, _UnknownNameError):
 
     def __init__(self, name: str, known: Iterable[str], others: str) -> None:
         self.others = others
-        super().__init__(name, known)
-        self.args = (f"{self.args[0]}; also allowed: {others}",)
+        super().__init__(name, known, others)
 
 
 class UnknownRewardError(EnvironmentUsageError, _UnknownNameError):

@@ -141,7 +141,7 @@ def _scatter(axes: Axes, points: Any, radius: float, colour: str, marker: str) -
 
 
 def _draw_time(axes: Axes, fit: Fit, i: int, move: FittedMove) -> None:
-    """Draw the course of an attack: its windows, and a line for each hit."""
+    """Draw the course of an attack: its windows, and bars of the number of hits."""
     boss_move = fit.boss.moves[i]
     for j, window in enumerate(boss_move.windows if move.is_explained else ()):
         axes.axvspan(window.start_s, window.end_s, color=WINDOW_COLOURS[j % len(WINDOW_COLOURS)], alpha=TIME_ALPHA)
