@@ -16,7 +16,7 @@ from cyclopts.validators import Number
 
 from benchmarks.result import Result, as_rows, as_table, machine_line
 from soulslab.cli.application import run_app
-from soulslab.cli.output import EXIT_USAGE, check_json, make_folder, table_console, write_json
+from soulslab.cli.output import EXIT_USAGE, check_file, make_folder, table_console, write_json
 from soulslab.cli.parameters import SEED
 from soulslab.errors import SoulslabError
 
@@ -665,7 +665,7 @@ def run_all(*, quick: Quick = False) -> None:
 
 def _report(json: Path | None, measure: Callable[[], Iterable[Result]]) -> None:
     """Measure, print each table when it is complete, and write all so far to a file if one is given."""
-    check_json(json)
+    check_file(json)
     console = table_console()
     console.print(machine_line(), highlight=False, soft_wrap=True)
     results: list[Result] = []

@@ -1,6 +1,8 @@
 """`soulslab train` and `soulslab evaluate`, as a user runs them, on the real arena."""
 
 import json
+import logging
+import re
 
 import pytest
 
@@ -45,6 +47,16 @@ def test_train_resume_evaluate(tmp_path, trained, capsys):
     *_, ending = replay_fight(tmp_path / "judged", 0)
     assert json.loads(ending[4:])["is_won"] is fights[0].is_won
     assert cli.run(["evaluate", "run", "--greedy", "--sampled", "--record", "both"]) == 2
+
+
+def test_a_run_that_its_time_limit_ended_is_trained_to_the_end(caplog):
+    caplog.set_level(logging.INFO, "soulslab")
+    limit = ["--set", "run.max_seconds=1e-9"]
+    assert cli.run(["train", "--config", "demo.toml", "--run-dir", "run", *SMALL, *limit]) == 0
+    assert "run.max_seconds = 1e-09 ended the run after 0 of 2000 decisions" in caplog.text
+    (command,) = re.findall(r"to train on to the end: soulslab (.*)", caplog.text)
+    assert cli.run(command.split()) == 0
+    assert "completed: " in caplog.text
 
 
 def test_a_policy_of_the_simulator_fights_a_boss_of_a_real_game(tmp_path, trained):

@@ -47,7 +47,7 @@ def rows(table):
 
 
 def boss_file():
-    """Return the complete boss file on the page about bosses."""
+    """Return the complete fact file on the page about bosses."""
     (text,) = re.findall(r"```toml\n(.*?)```", page("bosses"), re.DOTALL)
     return text
 

@@ -227,7 +227,8 @@ def load_boss(boss: str | Path, knock_backs: Sequence[str]) -> Boss:
     if path.suffix != ".toml":
         path = BOSS_DIR / f"{boss}.toml"
         if str(boss) not in boss_names():
-            raise UnknownBossError(str(boss), boss_names())
+            others = "generated:SEED, and the path of a boss file, which ends in .toml"
+            raise UnknownBossError(str(boss), boss_names(), others)
     return parse_boss(read_text(path, partial(BossFileError, source=path)), path, tuple(knock_backs))
 
 
@@ -235,6 +236,12 @@ def load_boss(boss: str | Path, knock_backs: Sequence[str]) -> Boss:
 def parse_boss(text: str, source: str | Path, knock_backs: tuple[str, ...]) -> Boss:
     """Parse and validate the text of a boss file; see `load_boss`. ``source`` names the file in messages."""
     data = parse_toml(text, partial(BossFileError, source=source))
+    if "source" in data and "moves" not in data:
+        raise BossFileError(
+            "is a fact file of a boss of a game, for boss= of the environments of that game; the built-in fight needs "
+            "a boss file with the boss's attacks, as soulslab boss write and soulslab boss fit write it",
+            source=source,
+        )
     for path, problem in _out_of_range_numbers(data):
         raise BossFileError(problem, path=path, source=source)
     boss = check(data, Boss, lambda problem, path: BossFileError(problem, path=path, source=source))

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli.output import EXIT_OK, print_line, table_console
+from soulslab.cli.output import EXIT_OK, check_file, counted, print_line, table_console
 from soulslab.cli.parameters import EnvironmentFlags, Flag, Repeated, Seed, TokenFile, find_run
 from soulslab.errors import ConfigError
 
 _log = logging.getLogger(__name__)
+
+#: Lines of what to record next that are printed.
+MAX_ADVICE: Final = 12
 
 boss = App(name="boss", help="Boss files of the built-in fight, and their fit to recorded fights.")
 
@@ -31,6 +34,7 @@ def write(name: str, out: Path) -> int:
 
     if out.suffix != ".toml":
         raise ConfigError("must end in .toml, as the path of every boss file", source=out)
+    check_file(out)
     text = dump_settings(find_boss(name))
     try:
         with out.open("x", encoding="utf-8") as file:
@@ -66,10 +70,11 @@ def record(
     from msgspec.structs import replace
 
     from soulslab.arena.boss_catalog import find_boss
-    from soulslab.arena.fitting.recorded_fight import last_number, save_fight
+    from soulslab.arena.fitting.recorded_fight import fight_files, last_number, save_fight
     from soulslab.arena.fitting.simulated import record_simulated
     from soulslab.arena.probe_player import ProbePlayer
     from soulslab.arena.reference_player import ReferencePlayer
+    from soulslab.learn.sinks.console_sink import make_progress
 
     opponent = find_boss(name)
     seed += last_number(out)  # a fit would count the same fights twice
@@ -83,10 +88,19 @@ def record(
         top_up=not no_top_up,
     )
     n_fights, game_time_s = 0, 0.0
-    for fight in fights:
-        save_fight(out, replace(fight, player=player))
-        n_fights, game_time_s = n_fights + 1, game_time_s + fight.game_time_s
-    _log.info("%d fights, %.1f minutes: %s", n_fights, game_time_s / 60, out)
+    try:
+        with make_progress(None) as progress:
+            task = progress.add_task("recording", total=60 * minutes, numbers="0 fights")
+            for fight in fights:
+                save_fight(out, replace(fight, player=player))
+                n_fights, game_time_s = n_fights + 1, game_time_s + fight.game_time_s
+                numbers = f"{counted(n_fights, 'fight')}  {game_time_s / 60:.1f} of {minutes:g} minutes"
+                progress.update(task, completed=game_time_s, numbers=numbers)
+    except KeyboardInterrupt:
+        n_saved = counted(len(fight_files(out)), "fight")
+        _log.info("%s contains %s; the same command adds further fights", out, n_saved)
+        raise
+    _log.info("%s, %.1f minutes: %s", counted(n_fights, "fight"), game_time_s / 60, out)
     return EXIT_OK
 
 
@@ -103,7 +117,7 @@ def fit(
     Writes the boss file, its uncertainty file and a picture, and prints what is known, and what to record next.
 
     Args:
-        recordings: Folders of boss record, data sets of fights record with observation=dict, or files of siphon record.
+        recordings: Folders of boss record, data sets of fights record, or files of siphon record.
         out: The boss file, which is replaced if it exists.
         profile: Game or profile of a file of siphon record.
         name: Name of the boss.
@@ -118,8 +132,9 @@ def fit(
 
     if out.suffix != ".toml":
         raise ConfigError("must end in .toml, as the path of every boss file", source=out)
+    check_file(out)
     if not recordings:
-        raise ConfigError("name at least one recording", source="boss fit")
+        raise ConfigError("name at least one recording, such as a folder of soulslab boss record", source="boss fit")
     known_ground = find_boss(ground).ground if ground else None
     fights = read_recorded_fights(recordings, profile)
     result = fit_boss(fights, load_knight(), name=name, ground=known_ground)
@@ -129,11 +144,15 @@ def fit(
     for table in fit_tables(result):
         console.print(table, "")
     n_known = len(result.uncertainty.intervals)
-    print_line(f"{len(fights)} fights, {result.uncertainty.game_time_s / 60:.1f} minutes, {n_known} numbers measured")
+    seen = f"{counted(len(fights), 'fight')}, {result.uncertainty.game_time_s / 60:.1f} minutes"
+    print_line(f"{seen}, {counted(n_known, 'number')} measured")
     print_line(f"{result.n_hits - result.n_unexplained_hits} of {result.n_hits} hits are explained by the fit")
     print_line(f"attacks that never hit: {', '.join(unexplained(result)) or 'none'}")
-    for number, line in enumerate(advice(result)):
+    lines = advice(result)
+    for number, line in enumerate(lines[:MAX_ADVICE]):
         print_line(f"{'record next:' if number == 0 else '            '} {line}")
+    if len(lines) > MAX_ADVICE:
+        print_line(f"             and {len(lines) - MAX_ADVICE} more, which are less useful")
     _log.info("%s, %s and %s", out, out.with_suffix(".uncertainty.toml").name, out.with_suffix(".png").name)
     return EXIT_OK
 
@@ -156,10 +175,9 @@ def predict(
         seed: Seed of the bosses and the fights.
     """
     run = find_run(run)
-    from soulslab.arena.boss_catalog import find_boss
     from soulslab.envs.duels import TRAINING_CONDITIONS
     from soulslab.fights.fit_recordings import read_recorded_fights
-    from soulslab.fights.prediction import PredictionSettings
+    from soulslab.fights.prediction import PredictionSettings, trained_ground
     from soulslab.fights.prediction import predict as predict_wins
     from soulslab.learn.players import load_player
 
@@ -167,7 +185,7 @@ def predict(
     trained = player.header.env_options
     options = {name: value for name, value in trained.items() if name not in TRAINING_CONDITIONS}
     settings = PredictionSettings(env_options=options, n_bosses=bosses, n_fights=fights, seed=seed)
-    ground = find_boss(options.get("boss", "judge")).ground
+    ground = trained_ground(trained, run)
     found = predict_wins(player, read_recorded_fights(recordings), settings, ground)
     low, high = found.interval
     print_line(f"expected wins: {100 * found.win_rate:.0f} % ({100 * low:.0f} to {100 * high:.0f} %)")
@@ -187,6 +205,7 @@ def refine(
     seed: Seed = 0,
     token_file: TokenFile = None,
     trust: Flag = False,
+    resume: Flag = False,
 ) -> int:
     """Improve a policy for a fitted boss: it fights, its fights are recorded and fitted, and it trains on.
 
@@ -195,7 +214,7 @@ def refine(
     Args:
         run: Folder of a run of fitted.toml.
         recordings: Recordings to which its boss was fitted.
-        out: Folder of the rounds, which must not exist.
+        out: Folder of the rounds, which must not exist, except with --resume.
         env: Environment of the fights, such as soulslab/EldenRingMargit-v0.
         option: Value of an option of the environment, as boss=judge; may be repeated.
         n_fights: Fights of each round.
@@ -203,9 +222,10 @@ def refine(
         decisions: Decisions of the training of each round, in the simulator.
         seed: Seed of the fights.
         trust: The policy's file may choose programs, profiles, servers and modules of the environment.
+        resume: Continue an interrupted refinement in its folder, with the same values; only --rounds may differ.
     """
     run = find_run(run)
-    from soulslab.fights.refinement import RefineSettings, best_round, refine
+    from soulslab.fights.refinement import STATE_NAME, RefineSettings, best_round, refine
     from soulslab.learn.players import load_player
     from soulslab.learn.sinks import run_sinks
 
@@ -216,11 +236,16 @@ def refine(
         env_id=env_id, env_options=options, n_fights=n_fights, max_rounds=rounds, decisions=decisions, seed=seed
     )
     rows = []
-    for each in refine(run, recordings, out, settings, run_sinks):
-        low, high = each.interval
-        wins = f"{each.n_wins} of {each.n_fights} fights won ({100 * low:.0f} to {100 * high:.0f} %)"
-        print_line(f"round {each.number}: {wins}, {each.game_time_s / 60:.1f} minutes: {each.run}")
-        rows.append(each)
+    try:
+        for each in refine(run, recordings, out, settings, run_sinks, resume=resume):
+            low, high = each.interval
+            wins = f"{each.n_wins} of {counted(each.n_fights, 'fight')} won ({100 * low:.0f} to {100 * high:.0f} %)"
+            print_line(f"round {each.number}: {wins}, {each.game_time_s / 60:.1f} minutes: {each.run}")
+            rows.append(each)
+    except KeyboardInterrupt:
+        if (out / STATE_NAME).exists():
+            _log.info("to resume: the same command with --resume")
+        raise
     best = best_round(rows)
     _log.info("most fights won: round %d, %s", best.number, best.run)
     return EXIT_OK

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli.output import EXIT_OK, check_json, table_console, write_json
+from soulslab.cli.output import EXIT_OK, check_file, table_console, write_json
 from soulslab.cli.parameters import EnvironmentFlags, Flag, Seed, find_run, option_group
 from soulslab.errors import ConfigError
 
@@ -56,7 +56,7 @@ def evaluate(
     Args:
         run: Folder of a run, a policy file, or the name of a shipped policy, such as judge.
     """
-    check_json(flags.json)
+    check_file(flags.json)
     run = find_run(run)
     from contextlib import ExitStack
 

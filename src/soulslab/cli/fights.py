@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli.output import EXIT_OK, table_console
+from soulslab.cli.output import EXIT_OK, counted, table_console
 from soulslab.cli.parameters import Flag, Overrides, Seed, TokenFile, find_run, option_group, token_overrides
 from soulslab.errors import ConfigError
 
@@ -96,9 +96,9 @@ def record(
             _fight(recorder, flags, fight_seeds(seed, n_fights, recorder.writer.seeds))
         finally:
             if recorder.n_fights:
-                _log.info(
-                    "%d fights, %d of them won, %d steps: %s", recorder.n_fights, recorder.n_wins, recorder.n_steps, out
-                )
+                recorded = counted(recorder.n_fights, "fight")
+                n_steps = counted(recorder.n_steps, "step")
+                _log.info("%s, %d of them won, %s: %s", recorded, recorder.n_wins, n_steps, out)
     return EXIT_OK
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, print_line, table_console
+from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, counted, print_line, table_console
 from soulslab.cli.parameters import Flag, Overrides, PrometheusPort, Repeated, TokenFile, option_group, token_options
-from soulslab.cli.train import dashboard_beside
+from soulslab.cli.train import dashboard_beside, log_time_limit
 from soulslab.errors import ConfigError
 from soulslab.fleet.defaults import EPSILON_ALPHA, FROZEN_S, MAX_MEMORY_MB, SPOOL_MB
 
@@ -110,6 +110,8 @@ def learn(*, flags: LearnFlags = LearnFlags()) -> int:
     if result.reason is StopReason.INTERRUPTED:
         _log.info("to resume: soulslab fleet learn --resume %s%s", folder, trust_flag(settings))
         return EXIT_INTERRUPTED
+    if result.reason is StopReason.TIME:
+        log_time_limit(result, settings, f"soulslab fleet learn --resume {folder}{trust_flag(settings)}")
     return EXIT_OK
 
 
@@ -243,7 +245,8 @@ def _play_yourself(join: Path, flags: PlayFlags, out: Path) -> int:
         recorder = FightRecorder(out, game.header.env_id, game.options, "human", is_continued=out.exists())
         with recorder:
             tally = record_in_terminal(recorder, fight_seeds(0, 1, recorder.writer.seeds)[0], game.send)
-    print_line(f"{tally.fights} fights, {tally.wins} of them won; sent to the learner and recorded in {out}")
+    n_fights = counted(tally.fights, "fight")
+    print_line(f"{n_fights}, {tally.wins} of them won; sent to the learner and recorded in {out}")
     return EXIT_OK
 
 

@@ -30,7 +30,7 @@ class AttachFlags:
         input: Input backend: auto, pad (a gamepad; the game has to be started with it), or one of the platform.
         seed: Start the game deterministically with this seed, and leave it paused.
         allow_unknown_version: Attach even if the profile does not list this version of the game.
-        boss: Boss that the attributes boss.* describe: a name, or the path of a boss file; by default, the profile's.
+        boss: Boss that the attributes boss.* describe: a name, or the path of a fact file; by default, the profile's.
     """
 
     pid: Annotated[int, Parameter(validator=Number(gte=0))] = 0

@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.game_session import GameFlags, open_game
-from soulslab.cli.output import check_json, print_line, table_console, write_json
+from soulslab.cli.output import check_file, print_line, table_console, write_json
 from soulslab.cli.parameters import Game, PositiveFloat, Repeated
 
 games = App(name="games", help="List shipped profiles, and check a profile on a running game.")
@@ -48,7 +48,7 @@ def check(
     from soulslab.games.self_check import check_session
     from soulslab.games.self_check_table import check_rows, check_table
 
-    check_json(json)
+    check_file(json)
     with open_game(game, flags, is_read_only=True, with_window=False) as session:
         found = check_session(session, need, span_s=seconds, n_looks=looks)
     table_console().print(check_table(found))

@@ -34,8 +34,13 @@ def print_line(text: str) -> None:
     sys.stdout.flush()
 
 
-def check_json(path: Path | None) -> None:
-    """Raise `ConfigError` if a JSON file cannot be written, before its contents are measured."""
+def counted(n: int, what: str) -> str:
+    """Return a number with its noun, as ``1 fight`` or ``2 fights``."""
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+def check_file(path: Path | None) -> None:
+    """Raise `ConfigError` if a file cannot be written, before the work for its contents."""
     if path is None:
         return
     if not path.parent.is_dir():

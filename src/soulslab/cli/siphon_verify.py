@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli.output import check_json, make_folder, print_line, table_console, write_json
+from soulslab.cli.output import check_file, make_folder, print_line, table_console, write_json
 from soulslab.cli.parameters import Repeated, Seed, read_pairs
 from soulslab.errors import ConfigError
 
@@ -50,7 +50,7 @@ def verify(
         raise ConfigError("needs at least one profile, such as my_game.toml", source="soulslab siphon verify")
     if record is not None and len({game.stem for game in profiles}) < len(profiles):
         raise ConfigError("the traces of two of the profiles have the same name; rename a profile", source="--record")
-    check_json(json)
+    check_file(json)
     games = [(game, load_profile(profile_path(game))) for game in profiles]
     if record is not None:
         make_folder(record)
@@ -85,7 +85,7 @@ def compare(one: Path, two: Path, *, json: Path | None = None) -> int:
     from soulslab.envs.trace import first_difference, read_trace
     from soulslab.envs.verification_report import describe, difference_row
 
-    check_json(json)
+    check_file(json)
     first, second = read_trace(one), read_trace(two)
     difference = first_difference(first, second)
     print_line(describe(difference) if difference else f"the traces are equal in all {len(first)} steps")

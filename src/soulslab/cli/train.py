@@ -28,6 +28,7 @@ from soulslab.errors import ConfigError
 _log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
+    from soulslab.learn.run_folder import TrainResult
     from soulslab.learn.training import AnySettings
     from soulslab.learn.tuning.settings import TuneSettings
 
@@ -94,7 +95,16 @@ def train(*, flags: TrainFlags = TrainFlags()) -> int:
     if result.reason is StopReason.INTERRUPTED:
         _log.info("to resume: soulslab train --resume %s%s", folder, trust_flag(settings))
         return EXIT_INTERRUPTED
+    if result.reason is StopReason.TIME:
+        log_time_limit(result, settings, f"soulslab train --resume {folder}{trust_flag(settings)}")
     return EXIT_OK
+
+
+def log_time_limit(result: TrainResult, settings: AnySettings, command: str) -> None:
+    """Write how much of a run was done when its time limit ended it, and the command that trains on to the end."""
+    total, limit_s = settings.run.total_steps, settings.run.max_seconds
+    _log.info("run.max_seconds = %g ended the run after %d of %d decisions", limit_s, result.env_steps, total)
+    _log.info("to train on to the end: %s --set run.max_seconds=inf", command)
 
 
 def demo(

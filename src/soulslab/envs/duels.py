@@ -289,7 +289,7 @@ def _check(options: ArenaOptions) -> None:
     if any(options.boss_intervals) and Path(options.boss).suffix != ".toml":
         raise EnvironmentUsageError(
             "boss_intervals: the boss must be the path of a fitted boss file with an uncertainty file, not "
-            f"{options.boss}"
+            f"{options.boss}; for a boss without intervals set boss_intervals to [0, 0]"
         )
 
 

@@ -31,10 +31,11 @@ class _UnknownNameError(Exception):
 
     kind: str
 
-    def __init__(self, name: str, known: Iterable[str]) -> None:
+    def __init__(self, name: str, known: Iterable[str], others: str = "") -> None:
         self.name = name
         self.known = tuple(known)
-        super().__init__(f"unknown {self.kind} {name!r}{did_you_mean(name, self.known)}")
+        also = f"; also allowed: {others}" if others else ""
+        super().__init__(f"unknown {self.kind} {name!r}{did_you_mean(name, self.known)}{also}")
 
 
 # --- settings and environments ------------------------------------------------------------------------------
@@ -62,9 +63,13 @@ class UntrustedFileError(ConfigError):
 
     def __init__(self, path: str, value: object, source: str | Path) -> None:
         self.value = value
+        name = path.removeprefix("env.options.")
+        own = {"env.id": "--env ID", "env.options.boss": "--boss", "env.options.phase": "--phase"}
+        option = own.get(path) or (f"--option {name}=VALUE" if name != path else "")
+        flags = f"{option} or --set {path}=VALUE" if option else f"--set {path}=VALUE"
         super().__init__(
             f"{value!r:.200} selects code, a file, a server or a process, which an untrusted file may not do; give "
-            "this setting on the command line, or trust the file with --trust where the command has this option",
+            f"this setting on the command line ({flags}), or trust the file with --trust, as the command allows",
             path=path,
             source=source,
         )
@@ -86,7 +91,7 @@ class MissingFactError(ConfigError):
         self.facts = tuple(facts)
         self.recipes = tuple(recipes)
         steps = "".join(f"\n  {fact}: {recipe}" for fact, recipe in zip(facts, recipes, strict=False))
-        super().__init__(f"not known about {boss}: {', '.join(facts)}; record it, and add it to the boss file:{steps}")
+        super().__init__(f"not known about {boss}: {', '.join(facts)}; record it, and add it to the fact file:{steps}")
 
 
 class EnvironmentUsageError(SoulslabError):
@@ -94,9 +99,13 @@ class EnvironmentUsageError(SoulslabError):
 
 
 class UnknownBossError(EnvironmentUsageError, _UnknownNameError):
-    """The boss is unknown; the message suggests a name."""
+    """The boss is unknown; the message suggests a name, and says what else is allowed (``others``)."""
 
     kind = "boss"
+
+    def __init__(self, name: str, known: Iterable[str], others: str) -> None:
+        self.others = others
+        super().__init__(name, known, others)
 
 
 class UnknownRewardError(EnvironmentUsageError, _UnknownNameError):

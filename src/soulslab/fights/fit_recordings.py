@@ -2,7 +2,8 @@
 
 Three kinds of recordings are read: folders of ``soulslab boss record`` (60 moments a second), recordings of
 ``soulslab siphon record`` (the rate of the recording), and data sets with the fields of a duel (one moment per step),
-as observations (``soulslab fights record``) or beside them (``soulslab fleet play --record``).
+as observations (``soulslab fights record``) or beside them (``soulslab fights record --policy`` and
+``soulslab fleet play --record``).
 """
 
 from __future__ import annotations
@@ -66,6 +67,10 @@ def read_recorded_fights(paths: Sequence[Path], profile: Path | None = None) -> 
         RecordingError: A recording cannot be read, or lacks a quantity of a fight.
         DemonstrationError: A data set cannot be read, or does not have the fields of a duel.
     """
+    for path in paths:  # before any is read
+        if not path.exists():
+            problem = "does not exist; record fights with soulslab boss record, fights record or siphon record"
+            raise RecordingError(path, problem)
     fights: list[RecordedFight] = []
     for path in paths:
         if path.is_dir() and fight_files(path):
@@ -128,7 +133,7 @@ def _of_data_set(path: Path) -> list[RecordedFight]:
             places = (node.items.get("observations"), infos.items.get("duel"))
             fields = next((each for each in places if each and "boss_animation_duration" in each.items), None)
             if fields is None:
-                raise fail("does not show the boss; record with --set env.options.observation=dict")
+                raise fail("does not show the boss; record a policy, or add --set env.options.observation=dict")
             try:
                 fights.append(_of_episode(fields, infos, is_restored=description.player == TOPPED_UP_PROBE))
             except (KeyError, ValueError, TypeError, IndexError) as error:

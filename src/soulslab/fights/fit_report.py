@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from typing import Final, NamedTuple
 
 from rich.table import Table
 
@@ -16,7 +16,9 @@ from soulslab.arena.uncertainty import Interval, numbers_of
 N_ENOUGH = 5
 #: Width of an interval of a start or an end (s), from which on it is worth another recording.
 WIDE_S = 0.1
-MAX_ADVICE = 12
+#: What can be missing, the most harmful first: an attack that is unknown cannot be avoided, and policies that relied on
+#: short reaches and narrow arcs lost (docs/fitting.md).
+_ORDER: Final = ("phase", "hit", "seen", "reach", "arc", "end")
 
 
 def fit_tables(fit: Fit) -> list[Table]:
@@ -119,36 +121,56 @@ def unexplained(fit: Fit) -> list[str]:
 
 
 def advice(fit: Fit) -> list[str]:
-    """Return what to record next, the most useful first: where to stand, and what to do."""
-    return list(islice(_advice(fit), MAX_ADVICE))
+    """Return what to record next, where to stand, and what to do, the most useful first.
+
+    A change of phase that was not seen is first, then attacks that never hit, attacks that were rarely seen, and
+    windows whose reach, arc or end is not bounded. In each of these groups the most frequent attack is first.
+    """
+    lines = sorted(_advice(fit), key=lambda line: (_ORDER.index(line.gap), -line.n_seen))
+    return [line.text for line in lines]
 
 
-def _advice(fit: Fit) -> Iterator[str]:
-    pairs = list(zip(fit.boss.moves, fit.moves, strict=True))
+class _Advice(NamedTuple):
+    """What is missing (one of `_ORDER`), how often its attack was seen, and what to do."""
+
+    gap: str
+    n_seen: int
+    text: str
+
+
+def _advice(fit: Fit) -> Iterator[_Advice]:
     if "phase_two.move" in fit.uncertainty.unknown:
-        yield "no change of phase was seen: record longer fights, in which the boss loses more health"
-    for move, fitted in pairs:
+        yield _Advice(
+            "phase", 0, "no change of phase was seen: record longer fights, in which the boss loses more health"
+        )
+    for i, (move, fitted) in enumerate(zip(fit.boss.moves, fit.moves, strict=True)):
+        n_seen = fitted.n_seen
         if not fitted.is_explained:
-            yield f"{fitted.animation} never hit: let it hit ({_where(move)})"
-        elif fitted.n_seen < N_ENOUGH:
-            yield f"{fitted.animation} was seen {fitted.n_seen} times: {_where(move)}"
-    for i, (move, fitted) in enumerate(pairs):
-        yield from _window_advice(fit, i, move, fitted)
+            yield _Advice("hit", n_seen, f"{fitted.animation} never hit: let it hit ({_where(move)})")
+        elif n_seen < N_ENOUGH:
+            times = "once" if n_seen == 1 else f"{n_seen} times"
+            yield _Advice("seen", n_seen, f"{fitted.animation} was seen {times}: {_where(move)}")
+        for gap, text in _window_advice(fit, i, move, fitted):
+            yield _Advice(gap, n_seen, text)
 
 
-def _window_advice(fit: Fit, i: int, move: Move, fitted: FittedMove) -> Iterator[str]:
+def _window_advice(fit: Fit, i: int, move: Move, fitted: FittedMove) -> Iterator[tuple[str, str]]:
     for j, (window, found) in enumerate(zip(move.windows, fitted.windows, strict=False)):
         if not isinstance(found, HitWindow) or not found.hits:
             continue
         what = f"{fitted.animation}, window {j + 1} at {window.start_s:.2f} s"
         low, high = fit.uncertainty.intervals[f"moves[{i}].windows[{j}].end_s"]
         if not found.is_end_bounded or high - low > WIDE_S:
-            yield f"{what}: roll into it late, so that the roll ends {low:.2f} to {high:.2f} s after the attack began"
+            late = f"roll into it late, so that the roll ends {low:.2f} to {high:.2f} s after the attack began"
+            yield "end", f"{what}: {late}"
         if not found.area.is_reach_bounded:
             reach = found.area.reach_m
-            yield f"{what}: step back, so that it passes {reach.low:.1f} to {reach.high:.1f} m beyond the bodies"
+            yield (
+                "reach",
+                f"{what}: step back, so that it passes {reach.low:.1f} to {reach.high:.1f} m beyond the bodies",
+            )
         if not found.area.is_arc_bounded:
-            yield f"{what}: be {found.area.arc_rad.low / 2:.1f} rad or more off its facing when it begins"
+            yield "arc", f"{what}: be {found.area.arc_rad.low / 2:.1f} rad or more off its facing when it begins"
 
 
 def _where(move: Move) -> str:

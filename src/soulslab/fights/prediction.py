@@ -7,7 +7,7 @@ the boss: the fits to them were worse than the fit to all fights, and the predic
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.boss_file import Ground
 from soulslab.arena.fitting.fit import fit_boss
 from soulslab.arena.fitting.recorded_fight import RecordedFight
@@ -22,6 +23,7 @@ from soulslab.arena.knight_file import load_knight
 from soulslab.arena.uncertainty import LEVEL, draw_boss
 from soulslab.config.writing import dump_settings
 from soulslab.envs.registration import ARENA_ID
+from soulslab.errors import BossFileError, ConfigError
 from soulslab.learn.evaluate import EvaluationSettings, Interval, evaluate
 from soulslab.learn.policy_header import Player
 
@@ -61,6 +63,22 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
         """90 % interval of the win rate against the true boss."""
         low, high = np.quantile(self.win_rates, ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
         return Interval(float(low), float(high))
+
+
+def trained_ground(trained: Mapping[str, Any], run: Path) -> Ground:
+    """Return the ground of the boss of a training in the simulator, given the options of its environment.
+
+    Raises `ConfigError` if the boss was a file that cannot be read.
+    """
+    boss = trained.get("boss", "judge")
+    try:
+        return find_boss(boss).ground
+    except BossFileError as error:
+        raise ConfigError(
+            f"was trained against the boss file {boss}, whose ground is needed: {error}; give the command in the "
+            "folder in which the run was trained, or put the file there",
+            source=run,
+        ) from error
 
 
 def predict(

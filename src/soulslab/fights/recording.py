@@ -55,6 +55,23 @@ def make_fight(env_id: str, options: Mapping[str, Any]) -> gymnasium.Env[Any, An
         raise EnvironmentUsageError(f"{env_id}: cannot be made with these options: {error}") from error
 
 
+def play_policy(env: gymnasium.Env[Any, Any], player: Player, seed: int, env_id: str) -> Episode:
+    """Play a fight of a policy; the episode of a duel has its states, so that a boss can be fitted to it."""
+    duel: Any = env.unwrapped
+    hands = PolicyActor(player, env.observation_space, env_id)
+    if not hasattr(duel, "duel_state"):
+        return play_episode(env, hands, seed)
+    states: list[Any] = []
+
+    def act(observation: Any, mask: NDArray[np.bool_] | None, n_decisions: int) -> int:
+        states.append(duel.duel_state.copy())
+        return hands(observation, mask, n_decisions)
+
+    episode = play_episode(env, act, seed)
+    states.append(duel.duel_state.copy())
+    return episode._replace(duel_states=np.array(states, states[0].dtype))
+
+
 class FightRecorder(AbstractContextManager["FightRecorder"]):
     """Records fights of one environment into one data set; as a context it keeps the recorded fights after an error.
 
@@ -110,8 +127,7 @@ class FightRecorder(AbstractContextManager["FightRecorder"]):
         """
         alike = self._env.metadata.get("policies_of", ())
         player.header.check_env(self._env_id, sizes_of_one(self._env), alike=alike)
-        hands = PolicyActor(player, self._env.observation_space, self._env_id)
-        episode = play_episode(self._env, hands, seed)
+        episode = play_policy(self._env, player, seed, self._env_id)
         self.add(episode)
         return episode
 

@@ -3,44 +3,61 @@
 Each round the policy fights the boss, and its fights are recorded. The boss is fitted to all recordings, and training
 goes on from the policy's weights on bosses drawn from the new intervals. A policy fights where its recordings so far
 are wrong, so its own fights show what it needs.
+
+The folder of a refinement is its state::
+
+    refinement.json            what is refined, and the outcome of each fight
+    round_1/recording          the fights of the first round
+    round_1/boss.toml          the boss that was fitted to all recordings after it
+    round_1/run                the run that continued the training
+
+The outcomes are stored because a recording does not hold the end of a fight: its last moment is that before the last
+decision, in which the boss or the player may have died, or neither.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import gymnasium
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
-from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.fitting.fit import fit_boss
-from soulslab.arena.fitting.recorded_fight import RecordedFight, save_fight
+from soulslab.arena.fitting.recorded_fight import RecordedFight, fight_files, read_fights, save_fight
 from soulslab.arena.knight_file import load_knight
+from soulslab.config import without_secrets
+from soulslab.config.input_files import parse_json, read_bytes
 from soulslab.errors import ConfigError, EnvironmentUsageError
 from soulslab.fights.fit_recordings import fight_of_states, read_recorded_fights, write_fit
-from soulslab.fights.recording import make_fight
-from soulslab.learn.demonstrations.recorded_episode import RECORDING, PolicyActor, play_episode
+from soulslab.fights.prediction import trained_ground
+from soulslab.fights.recording import make_fight, play_policy
+from soulslab.learn.archive import write_atomically
+from soulslab.learn.checkpoint import CheckpointStore
+from soulslab.learn.demonstrations.recorded_episode import RECORDING
 from soulslab.learn.environment import environment_seed, sizes_of_one
 from soulslab.learn.evaluate import Interval, wilson_interval
 from soulslab.learn.players import load_player
 from soulslab.learn.policy_header import Player
-from soulslab.learn.run_folder import CONFIG_NAME
+from soulslab.learn.run_folder import CHECKPOINTS_NAME, CONFIG_NAME, StopReason
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.telemetry import Sink
 from soulslab.learn.train import train
 from soulslab.learn.training import load_run_settings
 
+STATE_NAME: Final = "refinement.json"
 RECORDING_NAME: Final = "recording"
 BOSS_NAME: Final = "boss.toml"
 RUN_NAME: Final = "run"
 
+MAX_STATE_BYTES: Final = 1 << 20
 #: Factor of the learning rate: a trained policy would forget much at the rate of the beginning.
 LR_FACTOR: Final = 0.2
+
+_log = logging.getLogger(__name__)
 
 OpenSinks: TypeAlias = Callable[[Path], Sequence[Sink]]
 
@@ -87,60 +104,161 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
         return wilson_interval(self.n_wins, self.n_fights)
 
 
+class _Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Outcome of a fight; one that ended before its second moment is not recorded."""
+
+    is_won: bool
+    is_recorded: bool = True
+
+
+class _State(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Contents of `STATE_NAME`; ``rounds`` are the outcomes of each round that has begun."""
+
+    run: str
+    recordings: list[str]
+    settings: RefineSettings
+    rounds: list[list[_Outcome]] = []
+
+    @classmethod
+    def of(cls, run: Path, recordings: Sequence[Path], settings: RefineSettings) -> _State:
+        """Return the state of a new refinement; its settings are without secrets."""
+        public = msgspec.structs.replace(settings, env_options=without_secrets(settings.env_options))
+        return cls(run=str(run.resolve()), recordings=[str(path.resolve()) for path in recordings], settings=public)
+
+    def outcomes_of(self, number: int, recording: Path) -> list[_Outcome]:
+        """Return the outcomes of a round, from 1, to which those of further fights are appended."""
+        if number > len(self.rounds):
+            self.rounds.append([])
+        outcomes = self.rounds[number - 1]
+        n_files = len(fight_files(recording))
+        while sum(each.is_recorded for each in outcomes) > n_files:
+            outcomes.pop()  # the process was killed before it had saved this fight
+        return outcomes
+
+
+def _resumed(out: Path, wanted: _State) -> _State:
+    """Return the state of the refinement in a folder; raise `ConfigError` if it is another one."""
+    path = out / STATE_NAME
+    if not path.exists():
+        raise ConfigError("holds no refinement to continue; leave out --resume, or name its folder", source=out)
+
+    def fail(problem: str) -> ConfigError:
+        return ConfigError(problem, source=path)
+
+    state = parse_json(read_bytes(path, MAX_STATE_BYTES, fail), _State, fail)
+    now = msgspec.json.decode(msgspec.json.encode(wanted), type=_State)
+    names = [field for field in RefineSettings.__struct_fields__ if field != "max_rounds"]
+    pairs = [(name, getattr(state, name), getattr(now, name)) for name in ("run", "recordings")]
+    pairs += [(name, getattr(state.settings, name), getattr(now.settings, name)) for name in names]
+    for name, was, value in pairs:
+        if was != value:
+            raise fail(
+                f"the refinement was started with {name} = {was!r}, not {value!r}; continue it with what it was "
+                "started with, or choose another folder for a new one"
+            )
+    return state
+
+
 def best_round(rounds: Iterable[Round]) -> Round:
     """Return the round with the most wins, the first of equal ones; its run has the policy to use."""
     return max(rounds, key=lambda each: each.n_wins)
 
 
 def refine(
-    run: Path, recordings: Sequence[Path], out: Path, settings: RefineSettings, open_sinks: OpenSinks = lambda _: ()
+    run: Path,
+    recordings: Sequence[Path],
+    out: Path,
+    settings: RefineSettings,
+    open_sinks: OpenSinks = lambda _: (),
+    *,
+    resume: bool = False,
 ) -> Iterator[Round]:
     """Yield each round after its fights, until a round has no more wins than the best one before it.
 
-    The folder ``out/round_1`` gets the recording of the first round, the boss that was fitted to all recordings after
-    it, and the run that continued the training.
+    Each fight is saved when it has been played. SIGINT and SIGTERM during a training end the refinement after the
+    training has been saved.
 
     Args:
         run: Folder of a PPO run in the simulator against a fitted boss; its policy fights first.
         recordings: Recordings to which the boss was fitted.
-        out: Folder of the rounds; it must not exist.
+        out: Folder of the rounds; it must not exist, except with ``resume``.
         settings: Settings.
         open_sinks: Returns the telemetry sinks of a training, given its folder.
+        resume: Whether to continue the refinement in ``out``. Its rounds are yielded again; what they hold is not
+            played, fitted or trained again. Only ``max_rounds`` may have changed.
 
     Raises:
-        ConfigError: The run does not train with PPO against a fitted boss, or ``out`` exists.
+        ConfigError: The run does not train with PPO against a fitted boss, or ``out`` exists; with ``resume``, ``out``
+            does not hold a refinement of this run with these recordings and settings.
         EnvironmentUsageError: The environment is not a duel.
+        KeyboardInterrupt: A training was interrupted.
     """
     trained = load_run_settings(run / CONFIG_NAME)
     if not isinstance(trained, TrainSettings) or "boss_intervals" not in trained.env.options:
         raise ConfigError("is not a run of fitted.toml, which a refinement continues", source=run)
-    if out.exists():
-        raise ConfigError("already exists; choose another folder", source=out)
+    if out.exists() and not resume:
+        raise ConfigError("already exists; choose another folder, or continue it with --resume", source=out)
+    state = _State.of(run, recordings, settings)
+    if resume:
+        state = _resumed(out, state)
     fights = read_recorded_fights(recordings)
-    ground = find_boss(trained.env.options["boss"]).ground
+    ground = trained_ground(trained.env.options, run)
     best = -1
     for number in range(1, settings.max_rounds + 1):
-        folder = out / f"round_{number}"
-        played = list(_play(load_player(run), settings, number))
-        for fight, _ in played:
-            save_fight(folder / RECORDING_NAME, fight)
-        fights += [fight for fight, _ in played if len(fight.moments) > 1]
-        n_wins = sum(is_won for _, is_won in played)
-        time_s = sum(fight.game_time_s for fight, _ in played)
-        yield Round(number=number, run=run, n_wins=n_wins, n_fights=len(played), game_time_s=time_s)
-        if n_wins <= best or n_wins == len(played) or number == settings.max_rounds:
+        outcomes, recorded = _play_round(state, out, run, settings, number)
+        fights += recorded
+        n_wins = sum(each.is_won for each in outcomes)
+        time_s = sum(fight.game_time_s for fight in recorded)
+        yield Round(number=number, run=run, n_wins=n_wins, n_fights=len(outcomes), game_time_s=time_s)
+        if n_wins <= best or n_wins == len(outcomes) or number == settings.max_rounds:
             return
         best = n_wins
+        folder = _round_folder(out, number)
         boss = folder / BOSS_NAME
-        write_fit(fit_boss(fights, load_knight(), ground=ground), boss)
-        train(_continued(trained, run, boss, settings, number), folder / RUN_NAME, sinks=open_sinks(folder / RUN_NAME))
+        if not boss.exists():
+            write_fit(fit_boss(fights, load_knight(), ground=ground), boss)
+        if len(state.rounds) <= number:
+            _train(_continued(trained, run, boss, settings, number), folder / RUN_NAME, open_sinks)
         run = folder / RUN_NAME
+
+
+def _round_folder(out: Path, number: int) -> Path:
+    return out / f"round_{number}"
+
+
+def _play_round(
+    state: _State, out: Path, run: Path, settings: RefineSettings, number: int
+) -> tuple[list[_Outcome], list[RecordedFight]]:
+    """Play the fights of a round that were not played yet; return the outcomes and recordings of all of its fights."""
+    folder = _round_folder(out, number) / RECORDING_NAME
+    outcomes = state.outcomes_of(number, folder)
+    if len(outcomes) < settings.n_fights:
+        for fight, is_won in _play(load_player(run), settings, number, len(outcomes)):
+            outcomes.append(_Outcome(is_won=is_won, is_recorded=len(fight.moments) > 1))
+            # The outcome is written first: `outcomes_of` recognises an outcome without its fight.
+            out.mkdir(parents=True, exist_ok=True)
+            write_atomically(out / STATE_NAME, msgspec.json.format(msgspec.json.encode(state)) + b"\n")
+            if outcomes[-1].is_recorded:
+                save_fight(folder, fight)
+    return outcomes, read_fights(folder) if fight_files(folder) else []
+
+
+def _train(settings: TrainSettings, run: Path, open_sinks: OpenSinks) -> None:
+    """Train, or resume the training in a folder; one that is complete ends at once."""
+    has_checkpoint = bool(CheckpointStore(run / CHECKPOINTS_NAME, keep=1).paths())
+    result = train(settings, run, resume=has_checkpoint, sinks=open_sinks(run))
+    if result.reason is StopReason.INTERRUPTED:
+        raise KeyboardInterrupt
+    if result.reason is StopReason.TIME:
+        limit_s, total = settings.run.max_seconds, settings.run.total_steps
+        _log.info("run.max_seconds = %g ended the training after %d of %d decisions", limit_s, result.env_steps, total)
 
 
 def _continued(trained: TrainSettings, run: Path, boss: Path, settings: RefineSettings, number: int) -> TrainSettings:
     """Return the settings of a training that goes on from a run in small steps, against a new fit."""
     width = trained.env.options["boss_intervals"][1]
-    options = {**trained.env.options, "boss": str(boss), "boss_intervals": [width, width]}
+    # Resolved, so that the run has the same settings when it is resumed from another working directory.
+    options = {**trained.env.options, "boss": str(boss.resolve()), "boss_intervals": [width, width]}
     return msgspec.structs.replace(
         trained,
         env=msgspec.structs.replace(trained.env, options=options),
@@ -153,13 +271,13 @@ def _continued(trained: TrainSettings, run: Path, boss: Path, settings: RefineSe
     )
 
 
-def _play(player: Player, settings: RefineSettings, number: int) -> Iterator[tuple[RecordedFight, bool]]:
-    """Yield each fight of a round, and whether it was won; no fight is one of another round."""
+def _play(player: Player, settings: RefineSettings, number: int, n_played: int) -> Iterator[tuple[RecordedFight, bool]]:
+    """Yield the fights of a round that were not played yet, and whether each was won; no round repeats a fight."""
     # Each decision is a moment of the recording, also while the player is locked.
     options = {**settings.env_options, "skip_locked": False}
     first = environment_seed(settings.seed, RECORDING) + (number - 1) * settings.n_fights
     with closing(make_fight(settings.env_id, options)) as env:
-        for n in range(settings.n_fights):
+        for n in range(n_played, settings.n_fights):
             yield record_duel(env, player, first + n, settings.env_id)
 
 
@@ -169,19 +287,10 @@ def record_duel(env: gymnasium.Env[Any, Any], player: Player, seed: int, env_id:
     Raises `EnvironmentUsageError` if the environment is not a duel, and `IncompatibleCheckpointError` if the policy
     cannot play it.
     """
-    duel: Any = env.unwrapped
-    if not hasattr(duel, "duel_state"):
+    if not hasattr(env.unwrapped, "duel_state"):
         raise EnvironmentUsageError(f"only duels can be recorded for a fit, not {env_id}")
     player.header.check_env(env_id, sizes_of_one(env), alike=env.metadata.get("policies_of", ()))
-    hands = PolicyActor(player, env.observation_space, env_id)
-    states: list[Any] = []
-
-    def act(observation: Any, mask: NDArray[np.bool_] | None, n_decisions: int) -> int:
-        states.append(duel.duel_state.copy())
-        return hands(observation, mask, n_decisions)
-
-    episode = play_episode(env, act, seed)
-    states.append(duel.duel_state.copy())
-    columns: Mapping[str, NDArray[Any]] = {name: np.stack([s[name] for s in states]) for name in states[0].dtype.names}
-    fight = fight_of_states(columns.__getitem__, episode.n_decisions)
+    episode = play_policy(env, player, seed, env_id)
+    states: Any = episode.duel_states
+    fight = fight_of_states(lambda name: states[name], episode.n_decisions)
     return msgspec.structs.replace(fight, player="policy"), bool(episode.is_won)

@@ -1,4 +1,4 @@
-"""Bosses of real games as data: where the fight takes place, start poses, and ids in the game (docs/bosses.md).
+"""Fact files of bosses of real games: where the fight takes place, start poses, and ids in the game (docs/bosses.md).
 
 A fact that is not published is left out of the file. Code that needs it raises `MissingFactError`, whose message says
 how to record it.
@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from soulslab.config import load_settings
+from soulslab.config.loading import read_toml
 from soulslab.errors import ConfigError, MissingFactError, UnknownBossError
 from soulslab.games import profile_path
 from soulslab.games.facts import GAMES, FactFile, Id, Text, unknown
@@ -223,16 +224,22 @@ def load_boss_facts(game: str, boss: str | Path) -> BossFacts:
 
     Args:
         game: ``dark_souls_3`` or ``elden_ring``.
-        boss: Name of a boss (`boss_names`), or the path of a file; a string that ends with ``.toml`` is a path.
+        boss: Name of a boss (`boss_names`), or the path of a fact file; a string that ends with ``.toml`` is a path.
 
     Raises:
         UnknownBossError: The game has no boss of that name.
-        ConfigError: The file is malformed.
+        ConfigError: The file is malformed, or is a boss file of the built-in fight.
     """
     if isinstance(boss, Path) or boss.endswith(".toml"):
+        if "moves" in read_toml(Path(boss)):
+            raise ConfigError(
+                "is a boss file of the built-in fight, for boss= of soulslab/Arena-v0 and --boss of soulslab arena; a "
+                "game needs a fact file of its boss (docs/bosses.md)",
+                source=boss,
+            )
         return load_settings(BossFacts, Path(boss))
     if boss not in boss_names(game):
-        raise UnknownBossError(boss, boss_names(game))
+        raise UnknownBossError(boss, boss_names(game), "the path of a fact file, which ends in .toml")
     return load_settings(BossFacts, GAMES / game / "bosses" / f"{boss}.toml")
 
 

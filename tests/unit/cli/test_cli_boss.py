@@ -1,6 +1,9 @@
 """``soulslab boss``: boss files."""
 
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import cv2
@@ -10,6 +13,27 @@ import pytest
 from soulslab import cli
 from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.fitting.recorded_fight import read_fights
+from support.forked import ForkedPopen
+from support.waiting import wait_for
+
+MAIN = "from soulslab.cli import main; main()"
+
+
+def interrupt(arguments, is_due):
+    """Run a command, send it SIGINT when ``is_due()``, and return the words of its log without spaces."""
+    with ForkedPopen([sys.executable, "-c", MAIN, *arguments], stderr=subprocess.PIPE, text=True) as process:
+
+        def is_time():
+            assert process.poll() is None
+            return is_due()
+
+        try:
+            wait_for(is_time, "the moment of the interrupt")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=60) == cli.EXIT_INTERRUPTED
+        finally:
+            process.kill()
+        return "".join(process.stderr.read().split())  # the log breaks long lines wherever it has to
 
 
 @pytest.mark.parametrize("name", ["judge", "generated:7"])
@@ -48,6 +72,7 @@ def test_a_boss_is_recorded_and_fitted_from_an_empty_folder(tmp_path, monkeypatc
         "attacks: when they are chosen",
         "numbers measured",
         "record next:",
+        " more, which are less useful",
         "Attack3000",
     ):
         assert words in printed
@@ -62,17 +87,41 @@ def test_a_boss_is_recorded_and_fitted_from_an_empty_folder(tmp_path, monkeypatc
     changes = [part for change in small for part in ("--set", change)]
     assert cli.run(["train", "--config", "fitted.toml", "--run-dir", "run", *changes]) == 0
     assert cli.run(["boss", "predict", "run", "seen", "--bosses", "2", "--fights", "4"]) == 0
+    assert "expected wins: " in capsys.readouterr().out
     arena = ["--env", "soulslab/Arena-v0", "--option", "boss=trickster"]
-    assert cli.run(["boss", "refine", "run", "seen", "--out", "rounds", *arena, "--fights", "2", "--rounds", "1"]) == 0
+    Path("other").mkdir()
+    monkeypatch.chdir("other")
+    for command in (["predict"], ["refine", "--out", "rounds", *arena]):
+        assert cli.run(["boss", command[0], "../run", "../seen", *command[1:]]) == 2
+        error = capsys.readouterr().err
+        assert "../run: was trained against the boss file mine.toml" in error
+        assert "in the folder in which the run was trained" in error
+    monkeypatch.chdir(tmp_path)
+    for words, error in (
+        ([], "give this setting on the command line (--boss or --set"),
+        (["--boss", "judge"], "for a boss without intervals set boss_intervals to [0, 0]"),
+    ):
+        assert cli.run(["evaluate", "run", "--fights", "1", "--greedy", *words]) == 2
+        assert error in capsys.readouterr().err
+    refine = ["boss", "refine", "run", "seen", "--out", "rounds", *arena, "--fights", "2", "--decisions", "6000"]
+    progress = Path("rounds/round_1/run/progress.jsonl")
+    said = interrupt(refine, lambda: progress.exists() and "TrainProgress" in progress.read_text())
+    assert "toresume:thesamecommandwith--resume" in said
+    assert not Path("rounds/round_2").exists()
+    assert cli.run(refine) == 2
+    assert cli.run([*refine, "--resume"]) == 0
+    assert progress.read_text().count('"TrainStarted"') == 2
     printed = capsys.readouterr()
-    assert "expected wins: " in printed.out
-    assert re.search(r"round 1: [012] of 2 fights won \(\d+ to \d+ %\)", printed.out)
+    assert "or continue it with --resume" in printed.err
+    for number in (1, 2):
+        assert re.search(rf"round {number}: [012] of 2 fights won \(\d+ to \d+ %\)", printed.out)
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["none", "--out", "mine.toml"], 1, "none: is not a recording"),
+        (["none", "--out", "mine.toml"], 1, "none: does not exist; record fights with soulslab boss record"),
+        (["none", "--out", "no/mine.toml"], 2, "no/mine.toml: cannot be written: the folder no does not exist"),
         (["--out", "mine.toml"], 2, "name at least one recording"),
         (["none", "--out", "mine"], 2, "must end in .toml"),
     ],
@@ -84,10 +133,20 @@ def test_a_fit_that_cannot_be_made(tmp_path, monkeypatch, capsys, arguments, cod
     assert not list(tmp_path.iterdir())
 
 
-def test_a_second_recording_adds_other_fights(tmp_path, monkeypatch):
+def test_an_interrupted_recording_keeps_its_fights(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    seen = Path("seen")
+    said = interrupt(["boss", "record", "seen", "--minutes", "600"], lambda: len(list(seen.glob("*.npz"))) > 1)
+    n_fights = len(read_fights(seen))
+    assert f"seencontains{n_fights}fights;thesamecommandaddsfurtherfights" in said
+
+
+def test_a_second_recording_adds_other_fights(tmp_path, monkeypatch, caplog):
+    monkeypatch.chdir(tmp_path)
+    caplog.set_level("INFO", "soulslab")
     for _ in range(2):
         assert cli.run(["boss", "record", "seen", "--minutes", "0.1"]) == 0
+    assert caplog.messages == ["1 fight, 0.1 minutes: seen"] * 2
     files = sorted(Path("seen").iterdir())
     assert [path.name for path in files] == ["fight_0001.npz", "fight_0002.npz"]
     first, second = read_fights(Path("seen"))

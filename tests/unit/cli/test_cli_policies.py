@@ -85,3 +85,8 @@ def test_another_environment_has_no_conditions_of_the_training():
     assert (env_id, options) == ("soulslab/ArenaLive-v0", {"boss": "judge", "observation": "features"})
     _, options = EnvironmentFlags(trust=True).choose("soulslab/Arena-v0", trained, Path("policy"))
     assert options == trained
+
+
+def test_the_window_is_filmed_without_the_name_of_an_environment(capsys):
+    assert cli.run(["film", "judge", "--window", "--env", "soulslab/Arena-v0"]) == 2
+    assert "--window: films the built-in fight; leave out --env" in capsys.readouterr().err

@@ -124,7 +124,8 @@ def test_a_recording_without_a_quantity_of_a_fight_is_refused():
 
 def test_a_path_that_is_no_recording_is_refused(tmp_path):
     (tmp_path / "fight.h5").write_bytes(b"")
-    for path, problem in ((tmp_path / "none", "is not a recording"), (tmp_path / "fight.h5", "--profile")):
+    (tmp_path / "empty").mkdir()
+    for path, problem in ((tmp_path / "empty", "is not a recording"), (tmp_path / "fight.h5", "--profile")):
         with pytest.raises(RecordingError, match=problem):
             read_recorded_fights([path])
 

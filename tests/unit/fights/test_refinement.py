@@ -1,5 +1,9 @@
 """Refinement of a policy by its own fights, and the prediction of its wins; with real fits and short trainings."""
 
+import os
+import shutil
+import signal
+
 import gymnasium
 import msgspec
 import numpy as np
@@ -12,13 +16,16 @@ from soulslab.arena.fitting.simulated import record_simulated
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.probe_player import ProbePlayer
 from soulslab.arena.uncertainty import load_uncertainty, uncertainty_path
+from soulslab.config.writing import dump_settings
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import ConfigError, EnvironmentUsageError, IncompatibleCheckpointError
-from soulslab.fights.fit_recordings import write_fit
+from soulslab.fights.fit_recordings import read_recorded_fights, write_fit
 from soulslab.fights.prediction import PredictionSettings, predict
+from soulslab.fights.recording import FightRecorder
 from soulslab.fights.refinement import RefineSettings, best_round, record_duel, refine
 from soulslab.learn.players import load_player
 from soulslab.learn.settings import EnvSettings, NetworkSettings, PPOSettings, RunSettings, TrainSettings
+from soulslab.learn.telemetry import TrainProgress, TrainStarted
 from soulslab.learn.train import train
 from soulslab.learn.training import load_run_settings
 
@@ -38,15 +45,117 @@ def fitted(tmp_path_factory):
         env=EnvSettings(n_envs=8, options=options),
         learner=PPOSettings(n_steps=8, n_epochs=1, minibatch_size=32),
         network=NetworkSettings(widths=(8,)),
-        run=RunSettings(total_steps=1000),
+        run=RunSettings(total_steps=1000, seed=7),
     )
     train(settings, folder / "run")
     return folder
 
 
 def settings(**changes):
-    options = {**FIGHTS, "boss": "trickster", **changes.pop("options", {})}
-    return RefineSettings(env_id=ARENA_ID, env_options=options, n_fights=2, decisions=1000, **changes)
+    given = {"env_options": {**FIGHTS, "boss": "trickster"}, "n_fights": 2, "decisions": 1000, **changes}
+    return RefineSettings(env_id=ARENA_ID, **given)
+
+
+class Listener:
+    """A telemetry sink that keeps the starts of trainings, and sends this process SIGINT in the first training."""
+
+    def __init__(self, *, interrupts=False):
+        self.started = []
+        self._interrupts = interrupts
+
+    def write(self, message):
+        if isinstance(message, TrainStarted):
+            self.started.append(message)
+        if isinstance(message, TrainProgress) and self._interrupts:
+            self._interrupts = False
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def close(self):
+        pass
+
+
+@pytest.fixture(scope="module")
+def weak_boss(fitted):
+    """A file of the same boss with little health, against which the policy wins some fights."""
+    file = fitted / "weak.toml"
+    file.write_text(dump_settings(msgspec.structs.replace(find_boss("trickster"), hp=20)))
+    return {**FIGHTS, "boss": str(file)}
+
+
+@pytest.fixture(scope="module")
+def whole(fitted, weak_boss):
+    """The folder of a refinement that was not interrupted, its settings, its rounds, and their recordings."""
+    chosen = settings(env_options=weak_boss, n_fights=6, max_rounds=2)
+    out = fitted / "whole"
+    rounds = list(refine(fitted / "run", [fitted / "seen"], out, chosen))
+    assert len(rounds) == 2
+    assert rounds[0].n_wins > 0
+    return out, chosen, rounds, [read_fights(out / f"round_{n}" / "recording") for n in (1, 2)]
+
+
+def check_same(fitted, whole, out, rounds):
+    """Check that a continued refinement has the fights of the one that was not interrupted."""
+    _, _, expected, recordings = whole
+    assert [(each.number, each.n_wins, each.game_time_s) for each in rounds] == [
+        (each.number, each.n_wins, each.game_time_s) for each in expected
+    ]
+    for number, fights in enumerate(recordings, start=1):
+        found = read_fights(out / f"round_{number}" / "recording")
+        for fight, other in zip(found, fights, strict=True):
+            np.testing.assert_array_equal(fight.moments, other.moments)
+
+
+def test_an_interrupted_training_ends_the_refinement_which_can_be_continued(fitted, whole, tmp_path):
+    out, (_, chosen, _, _), sink = tmp_path / "rounds", whole, Listener(interrupts=True)
+
+    def rounds(*, resume):
+        return refine(fitted / "run", [fitted / "seen"], out, chosen, lambda _: [sink], resume=resume)
+
+    stopped = rounds(resume=False)
+    assert next(stopped).number == 1
+    with pytest.raises(KeyboardInterrupt):
+        next(stopped)
+    assert not (out / "round_2").exists()
+    kept = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.suffix in (".npz", ".toml", ".png")}
+    check_same(fitted, whole, out, list(rounds(resume=True)))
+    assert [(each.is_resumed, each.env_steps > 0) for each in sink.started] == [(False, False), (True, True)]
+    # Neither the fights nor the fit were repeated, and a complete refinement does nothing.
+    del kept[out / "round_1" / "run" / "config.toml"]  # a resumed run writes it again
+    assert all(path.stat().st_mtime_ns == time_ns for path, time_ns in kept.items())
+    check_same(fitted, whole, out, list(rounds(resume=True)))
+    assert len(sink.started) == 2
+
+
+def test_a_round_of_a_killed_process_is_continued(fitted, whole, tmp_path):
+    complete, chosen, _, _ = whole
+    out = shutil.copytree(complete, tmp_path / "rounds")
+    # The process was killed in the first round, after the outcome of the fourth fight and before its recording.
+    for number in (4, 5, 6):
+        (out / "round_1" / "recording" / f"fight_{number:04d}.npz").unlink()
+    state = msgspec.json.decode((out / "refinement.json").read_bytes())
+    state["rounds"] = [state["rounds"][0][:4]]
+    (out / "refinement.json").write_bytes(msgspec.json.encode(state))
+    for name in ("round_1/boss.toml", "round_1/boss.uncertainty.toml"):
+        (out / name).unlink()
+    for name in ("round_1/run", "round_2"):
+        shutil.rmtree(out / name)
+    rounds = list(refine(fitted / "run", [fitted / "seen"], out, chosen, resume=True))
+    check_same(fitted, whole, out, rounds)
+
+
+def test_only_the_same_refinement_is_continued(fitted, whole, tmp_path):
+    out, chosen, _, _ = whole
+    seen, more = [fitted / "seen"], msgspec.structs.replace
+    for run, recordings, settings_, words in (
+        (fitted / "whole" / "round_1" / "run", seen, chosen, "run = .*, not .*round_1/run"),
+        (fitted / "run", seen * 2, chosen, "recordings = "),
+        (fitted / "run", seen, more(chosen, n_fights=7), "n_fights = 6, not 7; continue it with"),
+        (fitted / "run", seen, more(chosen, env_options=FIGHTS), "env_options = "),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            next(refine(run, recordings, out, settings_, resume=True))
+    with pytest.raises(ConfigError, match="holds no refinement to continue; leave out --resume"):
+        next(refine(fitted / "run", seen, tmp_path, chosen, resume=True))
 
 
 def test_each_round_records_fits_and_trains_on(fitted, tmp_path):
@@ -95,6 +204,16 @@ def test_only_duels_with_the_inputs_of_the_policy_are_recorded(fitted):
         record_duel(gymnasium.make("CartPole-v1"), player, 1, "CartPole-v1")
     with pytest.raises(IncompatibleCheckpointError):
         record_duel(gymnasium.make(ARENA_ID, observation="features"), player, 1, ARENA_ID)
+
+
+def test_the_data_set_of_a_policy_shows_the_boss_with_any_observation(fitted, tmp_path):
+    player, options = load_player(fitted / "run"), {**FIGHTS, "boss": "trickster", "skip_locked": False}
+    with FightRecorder(tmp_path / "data", ARENA_ID, options, "policy") as recorder:
+        recorder.play(player, 5)
+    (found,) = read_recorded_fights([tmp_path / "data"])
+    expected, _ = record_duel(gymnasium.make(ARENA_ID, **options), player, 5, ARENA_ID)
+    np.testing.assert_array_equal(found.moments, expected.moments)
+    assert found.boss_animations == expected.boss_animations
 
 
 def test_a_prediction_is_made_from_the_recordings_alone(fitted):

@@ -8,12 +8,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from soulslab.arena.boss_file import load_boss
+from soulslab.arena.boss_catalog import find_boss
+from soulslab.arena.boss_file import BOSS_DIR, load_boss
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.window.memory.layout import synthesise
-from soulslab.errors import ConfigError, MissingFactError, UnknownBossError
+from soulslab.errors import BossFileError, ConfigError, MissingFactError, UnknownBossError
 from soulslab.games import profile_path
 from soulslab.games.boss_facts import boss_names, load_boss_facts, load_profile_with, with_boss
+from soulslab.games.facts import GAMES
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.profile.validation import find_mistakes
 
@@ -27,8 +29,18 @@ def own(game):
 def test_boss_names():
     assert boss_names("dark_souls_3") == ("iudex", "vordt")
     assert boss_names("elden_ring") == ("dragonkin_nokstella", "godrick", "margit")
-    with pytest.raises(UnknownBossError, match="'margi'; did you mean 'margit'"):
+    with pytest.raises(
+        UnknownBossError, match=r"'margi'; did you mean 'margit'.*; also allowed: the path of a fact file"
+    ):
         load_boss_facts("elden_ring", "margi")
+
+
+def test_each_kind_of_file_is_refused_where_the_other_is_needed():
+    with pytest.raises(ConfigError, match=r"judge\.toml: is a boss file of the built-in fight.*fact file"):
+        load_boss_facts("elden_ring", BOSS_DIR / "judge.toml")
+    facts = GAMES / "elden_ring" / "bosses" / "margit.toml"
+    with pytest.raises(BossFileError, match=r"margit\.toml: is a fact file of a boss of a game.*boss file"):
+        find_boss(facts)
 
 
 @pytest.mark.parametrize(("game", "boss"), ALL)

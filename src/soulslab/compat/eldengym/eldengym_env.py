@@ -156,7 +156,7 @@ class EldenGymEnv(GameEnv):
     terminates when the player or the boss is dead or the reward function ends it, and is truncated after `max_steps`.
 
     Args:
-        scenario_name: A name of `list_envs`, or the path of a boss file.
+        scenario_name: A name of `list_envs`, or the path of a fact file.
         keybinds_filepath: EldenGym's keybinds (JSON, version 2) as a path or a table; None for its default keybinds.
         siphon_config_filepath: Accepted for compatibility and not read: soulslab has its own profile.
         render_mode: None or ``"rgb_array"``.
@@ -289,7 +289,7 @@ def make(id: str | Path, **options: Any) -> Any:
     """Return an environment.
 
     Args:
-        id: ``"Margit-v0"``, another name of `list_envs`, or the path of a boss file.
+        id: ``"Margit-v0"``, another name of `list_envs`, or the path of a fact file.
         options: See `EldenGymEnv`.
 
     Raises:

@@ -122,7 +122,7 @@ def scenario_names() -> Mapping[str, str]:
 
 
 def boss_of(scenario: str | Path) -> str | Path:
-    """Return the boss of a scenario: its name, or the path of a boss file unchanged.
+    """Return the boss of a scenario: its name, or the path of a fact file unchanged.
 
     ``Margit-v0``, ``Margit`` and ``margit`` name the same scenario, as in EldenGym's documentation. An unknown scenario
     raises `EnvironmentUsageError`.

@@ -22,7 +22,7 @@ def session(monkeypatch):
 
 @pytest.fixture
 def margit(session, tmp_path):
-    """Return the boss file of Margit with the full health of the built-in boss."""
+    """Return the fact file of Margit with the full health of the built-in boss."""
     file = tmp_path / "margit.toml"
     text = (GAMES / "elden_ring/bosses/margit.toml").read_text()
     file.write_text(re.sub(r"(?m)^max_hp = .*", f"max_hp = {session.facts.max_hp}", text))

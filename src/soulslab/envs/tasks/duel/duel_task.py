@@ -250,7 +250,7 @@ class DuelTask:
             if wanted[name] is not None and round(value) != wanted[name]:
                 raise EnvironmentUsageError(
                     f"{name} is {value:g} in the game, but {wanted[name]} against {self._scenario.name}: the game "
-                    f"has another boss or another character; change it, or give a boss file with this number "
+                    f"has another boss or another character; change it, or give a fact file with this number "
                     f"(docs/bosses.md)"
                 )
 

@@ -58,7 +58,7 @@ class CharacterSettings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         no_wear: Whether the wear of weapons is switched off, in a game whose profile has a switch for it (Dark Souls
             III).
-        player_stats: ``"check"`` refuses a character whose stats differ from the boss's file (``[player_stats]``),
+        player_stats: ``"check"`` refuses a character whose stats differ from the boss's fact file (``[player_stats]``),
             ``"set"`` writes the stats of the file, ``"ignore"`` does nothing.
         weapons: ``"check"`` refuses a reset if the player has no weapon, or other weapons than at the first reset, in a
             game whose profile has their attributes (Elden Ring); ``"ignore"`` does nothing.

@@ -43,8 +43,8 @@ class SoulsOptions(CharacterSettings, frozen=True, kw_only=True):
     ``episodes="in_place"``, ``reset_deadline_s=600`` and ``check_keys=True``.
 
     Attributes:
-        boss: Another boss of the same game: a name of `soulslab.games.boss_facts.boss_names`, or the path of a file
-            (docs/bosses.md); "" for the boss of the environment id.
+        boss: Another boss of the same game: a name of `soulslab.games.boss_facts.boss_names`, or the path of a fact
+            file (docs/bosses.md); "" for the boss of the environment id.
         reload_minutes: Wall time after which a reset leaves the fight for another load, as SoulsGym 1.1.0 does because
             keys begin to lag; None for never. ``hard_reset_minutes`` restarts the program instead.
         launch: Whether the game is started, with Steam's Proton, offline and without its anti-cheat. Otherwise it must
@@ -97,7 +97,7 @@ class SoulsDuelEnv(DuelEnv):
 
     Args:
         game: ``dark_souls_3`` or ``elden_ring``.
-        boss: Name of the boss, or path of a boss file (docs/bosses.md).
+        boss: Name of the boss, or path of a fact file (docs/bosses.md).
         render_mode: See `DuelEnv`.
         options: See `SoulsOptions`, `DuelOptions`, `WindowOptions` and `ConnectOptions`.
 

@@ -118,7 +118,7 @@ def test_a_boss_with_missing_facts_is_refused():
 
 @pytest.fixture
 def godrick(tmp_path):
-    """Return a boss file with the pose that an environment requires."""
+    """Return a fact file with the pose that an environment requires."""
     file = tmp_path / "godrick.toml"
     known = (profile_path(Path("elden_ring")).parent / "bosses/godrick.toml").read_text(encoding="utf-8")
     file.write_text(f"{known}[poses]\nfog_wall = {{ position_m = [1.0, 2.0, 3.0] }}\n", encoding="utf-8")
