@@ -35,7 +35,7 @@ from soulslab.learn.policy import Policy
 from soulslab.learn.run_folder import POLICY_NAME
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import ConsoleSink
-from soulslab.learn.train import train
+from soulslab.learn.train import train_uninterrupted
 
 #: What is known of the boss: a distorted copy, by its factor, or a fit, also to fights with the held-out rules.
 Source: TypeAlias = Literal["1x", "2x", "3x", "fit", "fit, held-out rules"]
@@ -213,7 +213,7 @@ def _row(settings: FitTrainingSettings, boss: str, source: Source, use: Use, pat
 
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
         run = Path(folder) / "run"
-        result = train(train_settings, run, sinks=[ConsoleSink()])
+        result = train_uninterrupted(train_settings, run, sinks=[ConsoleSink()])
         known, true = wins(result.policy_path, {**clean, "boss": str(path)}), wins(result.policy_path, true_fight)
         recording = path.with_name("recording")
         # No more bosses than fights: a quick run is as rough as its evaluation.

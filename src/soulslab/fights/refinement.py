@@ -32,7 +32,7 @@ from soulslab.learn.policy_header import Player
 from soulslab.learn.run_folder import CONFIG_NAME
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.telemetry import Sink
-from soulslab.learn.train import train
+from soulslab.learn.train import train_uninterrupted
 from soulslab.learn.training import load_run_settings
 
 RECORDING_NAME: Final = "recording"
@@ -133,7 +133,9 @@ def refine(
         best = n_wins
         boss = folder / BOSS_NAME
         write_fit(fit_boss(fights, load_knight(), ground=ground), boss)
-        train(_continued(trained, run, boss, settings, number), folder / RUN_NAME, sinks=open_sinks(folder / RUN_NAME))
+        train_uninterrupted(
+            _continued(trained, run, boss, settings, number), folder / RUN_NAME, sinks=open_sinks(folder / RUN_NAME)
+        )
         run = folder / RUN_NAME
 
 

@@ -1,5 +1,7 @@
 """Refinement of a policy by its own fights, and the prediction of its wins; with real fits and short trainings."""
 
+import signal
+
 import gymnasium
 import msgspec
 import numpy as np
@@ -21,6 +23,7 @@ from soulslab.learn.players import load_player
 from soulslab.learn.settings import EnvSettings, NetworkSettings, PPOSettings, RunSettings, TrainSettings
 from soulslab.learn.train import train
 from soulslab.learn.training import load_run_settings
+from support.message_sink import SignalSink
 
 FIGHTS = {"random_pose": True, "skip_locked": True, "observation": "relative"}
 
@@ -72,6 +75,14 @@ def test_each_round_records_fits_and_trains_on(fitted, tmp_path):
     assert trained.run.start_from == str(fitted / "run")
     assert trained.learner.lr == pytest.approx(0.2 * PPOSettings().lr)
     assert not (out / "round_2" / "run").exists()
+
+
+def test_a_signal_during_a_training_ends_the_refinement(fitted, tmp_path):
+    sinks = [SignalSink(signal.SIGTERM)]
+    rounds = refine(fitted / "run", [fitted / "seen"], tmp_path / "rounds", settings(), lambda _: sinks)
+    assert next(rounds).number == 1
+    with pytest.raises(KeyboardInterrupt):
+        next(rounds)
 
 
 def test_a_last_round_does_not_train(fitted, tmp_path):
