@@ -365,9 +365,10 @@ class Policy(NetworkPolicy[PolicyHeader]):
         network = self.network
         with gradients():
             obs = self.normalise(inputs.features).to(self.device).requires_grad_()
-            seen = self._see(obs, self._pixels(inputs), inputs)
+            # Not `_see`: the next memory stays that of the batch that acted, whose last bits differ.
+            seen, following = network.see(obs, self._pixels(inputs), self._memory(inputs))
             layer = network.actor_inputs(seen)
-            hidden = [inputs.next_memory[0].copy()] if inputs.next_memory is not None else []
+            hidden = [to_array(following)] if following is not None else []
             for module in network.trunk:
                 layer = module(layer)
                 if not isinstance(module, nn.Linear):
