@@ -23,7 +23,7 @@ from soulslab.errors import EnvironmentUsageError
 from soulslab.learn.archive import Tensors
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.network_policy import Choice, NetworkPolicy, RunningMoments
-from soulslab.learn.policy_header import ActionScores, Header, parse_header
+from soulslab.learn.policy_header import ActionScores, NetworkHeader, parse_header
 from soulslab.learn.policy_view import PolicyView, attribute, gradients, to_array
 from soulslab.learn.settings import NetworkSettings
 from soulslab.learn.torch_device import CPU
@@ -279,7 +279,7 @@ _VALUE_MEMORY: Final = 1_000_000.0
 """Weight of the past in the value normaliser, in transitions; limited, because returns grow during training."""
 
 
-class PolicyHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class PolicyHeader(NetworkHeader, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Header of an actor-critic policy; see also :class:`soulslab.learn.policy_header.Header`."""
 
     has_log_probs: ClassVar[bool] = True
@@ -287,15 +287,6 @@ class PolicyHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True
     format: str = FORMAT
     version: int = FORMAT_VERSION
     network: NetworkSettings
-
-    @property
-    def n_memory(self) -> int:
-        """Number of units of the recurrent layer; 0 without one."""
-        return self.network.memory
-
-    def find_hidden_features(self) -> list[int]:
-        """Return the indices of the features that are hidden from the actor; raises ConfigError for an unknown one."""
-        return self.find_named(self.network.hidden_features, "network.hidden_features")
 
 
 class Policy(NetworkPolicy[PolicyHeader]):
