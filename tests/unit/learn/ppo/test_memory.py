@@ -1,5 +1,7 @@
 """Policies that remember: PPO with a recurrent layer, and features that a policy does not see."""
 
+import re
+
 import msgspec
 import numpy as np
 import pytest
@@ -197,3 +199,11 @@ def test_hidden_features_do_not_change_the_policy(tmp_path):
     assert make_policy(hidden_features=("time", "cue_*")).header.find_hidden_features() == [0, 1, 2]
     with pytest.raises(ConfigError, match="no feature that begins with 'clue_'"):
         make_policy(hidden_features=("clue_*",))
+
+
+@pytest.mark.parametrize("name", ["*", "cue_1"])
+def test_features_without_names_cannot_be_hidden(name):
+    header = make_policy(hidden_features=(name,)).header
+    message = f"network.hidden_features: .* does not define names of its features, so '{re.escape(name)}' .* remove it"
+    with pytest.raises(ConfigError, match=message):
+        Policy(msgspec.structs.replace(header, feature_names=()))
