@@ -88,12 +88,9 @@ class ActorCritic(nn.Module):
         for_critic[[n_seen - n_features + i for i in critic_features]] = True
         self.register_buffer("_for_critic", for_critic if critic_features else None, persistent=False)
 
-    def forward(self, obs: Tensor, pixels: Tensor | None = None, memory: Tensor | None = None) -> Estimate:
-        """Estimate actions and values from normalised features, float32 (B, F), and pixels, uint8 (B, H, W, C).
-
-        ``memory`` is the state of the recurrent layer before the observations, float32 (B, M), if there is one.
-        """
-        return self.estimate(self.see(obs, pixels, memory)[0])
+    def forward(self, obs: Tensor, pixels: Tensor | None = None) -> Estimate:
+        """Estimate actions and values from normalised features, float32 (B, F), and pixels, uint8 (B, H, W, C)."""
+        return self.estimate(self.see(obs, pixels)[0])
 
     def unroll(self, obs: Tensor, pixels: Tensor | None, memory: Tensor, is_first: Tensor) -> Estimate:
         """Estimate actions and values of T consecutive steps, with gradients through all of them.
@@ -116,7 +113,10 @@ class ActorCritic(nn.Module):
     def see(
         self, obs: Tensor, pixels: Tensor | None = None, memory: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the inputs of the hidden layers, float32 (B, n_inputs), and the next state of the recurrent layer."""
+        """Return the inputs of the hidden layers, float32 (B, n_inputs), and the next state of the recurrent layer.
+
+        ``memory`` is its state before the observations, float32 (B, M), if there is such a layer.
+        """
         seen = self._join(obs, pixels)
         if self.memory is None:
             return seen, None
@@ -298,7 +298,7 @@ class Policy(NetworkPolicy[PolicyHeader]):
         self, header: PolicyHeader, generator: torch.Generator | None = None, device: torch.device = CPU
     ) -> None:
         """Make an untrained policy; without a generator, the initial weights are drawn with seed 0."""
-        super().__init__(header, generator, device)
+        super().__init__(header, device)
         self._hidden_features = header.find_hidden_features()
         critic_features = self._hidden_features if header.network.critic_sees_hidden else []
         self._ignored_features = [] if critic_features else self._hidden_features

@@ -51,7 +51,7 @@ class QPolicy(NetworkPolicy[QHeader]):
     def __init__(self, header: QHeader, generator: torch.Generator | None = None, device: torch.device = CPU) -> None:
         """Make an untrained policy; raises ConfigError if bins or hidden features of the header are unknown."""
         check_bins(header.network.bins, header.n_features, header.env_id)
-        super().__init__(header, generator, device)
+        super().__init__(header, device)
         self.encoding = Encoding(header.n_inputs, header.network.bins, header.find_hidden_features())
         self._noise = generator or torch.Generator().manual_seed(0)
         self.network = self._new_network()
