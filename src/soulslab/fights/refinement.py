@@ -110,6 +110,7 @@ def refine(
     Raises:
         ConfigError: The run does not train with PPO against a fitted boss, or ``out`` exists.
         EnvironmentUsageError: The environment is not a duel.
+        KeyboardInterrupt: A training was interrupted; see `train_uninterrupted`.
     """
     trained = load_run_settings(run / CONFIG_NAME)
     if not isinstance(trained, TrainSettings) or "boss_intervals" not in trained.env.options:
