@@ -17,7 +17,7 @@ from soulslab.learn.run_folder import TrainResult
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import ConsoleSink
 from soulslab.learn.telemetry import Sink
-from soulslab.learn.train import train
+from soulslab.learn.train import train_uninterrupted
 from soulslab.learn.training import AnySettings
 
 #: Share of greedy fights to win against each boss.
@@ -83,7 +83,7 @@ def train_and_evaluate(
     """Train a policy, and evaluate it greedily in its environment; further sinks get the telemetry of the training."""
     sink, env = ConsoleSink(), settings.env
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
-        result = train(settings, Path(folder), sinks=[sink, *sinks])
+        result = train_uninterrupted(settings, Path(folder), sinks=[sink, *sinks])
         policy = load_player(result.policy_path)
     fights = EvaluationSettings(env_id=env.id, env_options=env.options, n_fights=n_fights, seed=settings.run.seed)
     return result, evaluate(policy, fights, sinks=[sink])

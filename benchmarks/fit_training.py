@@ -39,7 +39,7 @@ from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.run_folder import POLICY_NAME
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import ConsoleSink
-from soulslab.learn.train import train
+from soulslab.learn.train import train_uninterrupted
 
 #: What is known of the boss: a distorted copy, by its factor, a fit, or nothing; the last two also with held-out rules.
 Source: TypeAlias = Literal["1x", "2x", "3x", "fit", "fit, held-out rules", "nothing", "nothing, held-out rules"]
@@ -226,7 +226,7 @@ def _row(settings: FitTrainingSettings, boss: str, source: Source, use: Use, pat
 
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
         run = Path(folder) / "run"
-        result = train(train_settings, run, sinks=[ConsoleSink()])
+        result = train_uninterrupted(train_settings, run, sinks=[ConsoleSink()])
         known, true = wins(result.policy_path, {**clean, "boss": str(path)}), wins(result.policy_path, true_fight)
         recording = path.with_name("recording")
         # No more bosses than fights: a quick run is as rough as its evaluation.
@@ -275,7 +275,7 @@ def _row_of_rainbow(settings: FitTrainingSettings, boss: str, source: Source, se
         run=msgspec.structs.replace(base.run, seed=seed, total_steps=total_steps),
     )
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
-        result = train(train_settings, Path(folder) / "run", sinks=[ConsoleSink()])
+        result = train_uninterrupted(train_settings, Path(folder) / "run", sinks=[ConsoleSink()])
         fights = EvaluationSettings(env_id=base.env.id, env_options=options, n_fights=settings.n_fights, seed=seed)
         true = evaluate(load_player(result.policy_path), fights, sinks=[ConsoleSink()])
     return {

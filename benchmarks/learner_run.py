@@ -12,9 +12,8 @@ from typing import Final, Literal
 import msgspec
 
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
-from soulslab.learn.run_folder import StopReason
 from soulslab.learn.telemetry import Evaluated, Message, TrainProgress
-from soulslab.learn.train import train
+from soulslab.learn.train import train_uninterrupted
 
 HALF: Final = 0.5
 MOST: Final = 0.8
@@ -116,9 +115,7 @@ def play(task: LearnerTask, report: Callable[[Point], None]) -> LearnerRun:
 def _play_ours(settings: RainbowSettings, report: Callable[[Point], None]) -> int:
     """Train soulslab's learner and return its game decisions."""
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
-        result = train(settings, Path(folder), sinks=[_EvaluationSink(report)])
-    if result.reason is StopReason.INTERRUPTED:  # an incomplete run must not count as a result
-        raise KeyboardInterrupt
+        result = train_uninterrupted(settings, Path(folder), sinks=[_EvaluationSink(report)])
     return result.env_steps
 
 

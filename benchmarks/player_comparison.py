@@ -20,7 +20,7 @@ from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.run_folder import TrainResult
 from soulslab.learn.settings import EnvSettings, TrainSettings
 from soulslab.learn.sinks import PROGRESS_NAME, run_sinks
-from soulslab.learn.train import train
+from soulslab.learn.train import train_uninterrupted
 
 P = TypeVar("P")
 #: Function from the inputs of the players and their action masks (N, A) to actions (N,).
@@ -124,7 +124,7 @@ def train_with_curve(
         The result of the run, and the policy.
     """
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
-        result = train(settings, Path(folder), sinks=run_sinks(Path(folder)))
+        result = train_uninterrupted(settings, Path(folder), sinks=run_sinks(Path(folder)))
         picture.parent.mkdir(parents=True, exist_ok=True)
         draw_curve(Path(folder) / PROGRESS_NAME, picture, title, baseline=random_return, of_returns=True)
         return result, load(result.policy_path)

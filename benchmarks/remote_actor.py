@@ -33,7 +33,7 @@ from soulslab.learn.rainbow.rainbow_settings import (
 )
 from soulslab.learn.settings import ReplaySettings
 from soulslab.learn.telemetry import LearningStats, Message
-from soulslab.learn.train import train
+from soulslab.learn.train import train_uninterrupted
 from soulslab.testing.paced_env import PACED_ID, read_log
 
 #: Target for the 99 % quantile of the lateness of steps of 100 ms (ms).
@@ -112,7 +112,7 @@ def _lateness_row(where: str, settings: RemoteActorBenchSettings) -> Row:
     updates = _UpdateRate()
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
         log = Path(folder) / "lateness"
-        train(lateness_settings(where, settings, log), Path(folder) / "run", sinks=[updates])
+        train_uninterrupted(lateness_settings(where, settings, log), Path(folder) / "run", sinks=[updates])
         measured = read_log(log)[-settings.n_steps :]
     late_ms, reaction_ms = 1000 * measured[:, 0], 1000 * measured[:, 1]
     return {

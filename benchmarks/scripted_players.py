@@ -138,8 +138,7 @@ def measure(
     simulator.seed(np.arange(seed, seed + n_fights, dtype=np.uint64), everyone)
     simulator.reset(everyone)
     if player == "reference":
-        reference = ReferencePlayer(boss, n_fights)
-        reference.rows[:] = simulator.duels["fight"]
+        reference = ReferencePlayer(boss, n_fights, simulator.duels["fight"])
         reference.begin(simulator.states, everyone)
         act: Player = lambda sim, rng: reference.act(sim.states, sim.masks)  # noqa: ARG005, E731
     else:

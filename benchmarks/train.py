@@ -29,7 +29,7 @@ from soulslab.learn.policy import Policy
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import ConsoleSink
 from soulslab.learn.telemetry import Message, Sink, UpdateStats
-from soulslab.learn.train import train
+from soulslab.learn.train import train_uninterrupted
 
 OURS = "soulslab PPO"
 #: Targets for the ratio of policy steps per second, and for the ratio of times to a win rate of 80 %.
@@ -91,7 +91,7 @@ def train_ours(trial: Trial, sinks: Sequence[Sink]) -> Outcome:
     run = msgspec.structs.replace(base.run, seed=trial.seed, max_seconds=trial.limit_s, stop_win_rate=MOST)
     updates = _UpdateCount()
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
-        result = train(msgspec.structs.replace(base, run=run), Path(folder), sinks=[*sinks, updates])
+        result = train_uninterrupted(msgspec.structs.replace(base, run=run), Path(folder), sinks=[*sinks, updates])
         policy = Policy.load(result.policy_path)
     fights = EvaluationSettings(
         env_id=base.env.id, env_options=base.env.options, n_fights=trial.n_fights, seed=trial.seed

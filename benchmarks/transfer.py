@@ -27,7 +27,7 @@ from soulslab.learn.evaluate import Evaluation, EvaluationSettings, evaluate, qu
 from soulslab.learn.policy import Policy
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import ConsoleSink
-from soulslab.learn.train import train
+from soulslab.learn.train import train_uninterrupted
 
 SIMULATOR = "simulator"
 
@@ -241,7 +241,7 @@ def _policy(settings: TransferBenchSettings) -> Policy:
     base = settings.train
     run = msgspec.structs.replace(base.run, max_seconds=min(base.run.max_seconds, settings.limit_s))
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
-        trained = train(msgspec.structs.replace(base, run=run), Path(folder), sinks=[ConsoleSink()])
+        trained = train_uninterrupted(msgspec.structs.replace(base, run=run), Path(folder), sinks=[ConsoleSink()])
         return Policy.load(trained.policy_path)
 
 

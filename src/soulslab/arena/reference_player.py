@@ -114,7 +114,7 @@ def _act(
     seen: Table,
     place: int,
     fights: Table,
-    rows: NDArray[np.int64],
+    boss_of: NDArray[np.int64],
     move_of: NDArray[np.int64],
     masks: NDArray[np.bool_],
     actions: NDArray[np.int64],
@@ -125,19 +125,18 @@ def _act(
         s, new = states[i], seen[place, i]
         new.animation, new.time_s = s.boss_animation, s.boss_animation_duration
         new.x, new.y, new.angle = s.boss_pose[0], s.boss_pose[1], s.boss_pose[3]
-        actions[i] = _decide(s, seen[oldest, i], fights[rows[i]], move_of[rows[i]], masks[i])
+        actions[i] = _decide(s, seen[oldest, i], fights[boss_of[i]], move_of[boss_of[i]], masks[i])
 
 
 class ReferencePlayer:
-    """Plays N fights in parallel, against one boss, or against any of K bosses.
+    """Plays N fights in parallel, against one boss, or against any of K bosses."""
 
-    Attributes:
-        rows: (N,) int64, the number of each fight's boss, from 0 to K - 1.
-    """
-
-    def __init__(self, boss: Boss | Sequence[Boss], n_duels: int) -> None:
+    def __init__(
+        self, boss: Boss | Sequence[Boss], n_duels: int, boss_of: NDArray[np.integer[Any]] | None = None
+    ) -> None:
+        """Make the player; ``boss_of`` (N,) has the number of each fight's boss, 0 to K - 1; None is always 0."""
         bosses = [boss] if isinstance(boss, Boss) else boss
-        self.rows = np.zeros(n_duels, np.int64)
+        self._boss_of = np.zeros(n_duels, np.int64) if boss_of is None else np.array(boss_of, np.int64)
         self._fights = np.zeros(len(bosses), FIGHT)
         self._move_of = np.full((len(bosses), len(BOSS_ANIMATIONS)), -1, np.int64)
         for row, each in enumerate(bosses):
@@ -162,5 +161,5 @@ class ReferencePlayer:
         The boss's fields of the (N,) `DUEL_STATE` records are used 200 ms later; ``masks`` are (N, A).
         """
         self._place = (self._place + 1) % len(self._seen)
-        _act(states, self._seen, self._place, self._fights, self.rows, self._move_of, masks, self._actions)
+        _act(states, self._seen, self._place, self._fights, self._boss_of, self._move_of, masks, self._actions)
         return self._actions

@@ -45,7 +45,7 @@ from soulslab.learn.policy_header import Player
 from soulslab.learn.run_folder import CHECKPOINTS_NAME, CONFIG_NAME, StopReason
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.telemetry import Sink
-from soulslab.learn.train import train
+from soulslab.learn.train import train_uninterrupted
 from soulslab.learn.training import load_run_settings
 
 STATE_NAME: Final = "refinement.json"
@@ -246,9 +246,7 @@ def _play_round(
 def _train(settings: TrainSettings, run: Path, open_sinks: OpenSinks) -> None:
     """Train, or resume the training in a folder; one that is complete ends at once."""
     has_checkpoint = bool(CheckpointStore(run / CHECKPOINTS_NAME, keep=1).paths())
-    result = train(settings, run, resume=has_checkpoint, sinks=open_sinks(run))
-    if result.reason is StopReason.INTERRUPTED:
-        raise KeyboardInterrupt
+    result = train_uninterrupted(settings, run, resume=has_checkpoint, sinks=open_sinks(run))
     if result.reason is StopReason.TIME:
         limit_s, total = settings.run.max_seconds, settings.run.total_steps
         _log.info("run.max_seconds = %g ended the training after %d of %d decisions", limit_s, result.env_steps, total)

@@ -148,9 +148,14 @@ def find_feature(name: str, names: Sequence[str], env_id: str, path: str) -> int
 
 def find_features(name: str, names: Sequence[str], env_id: str, path: str) -> list[int]:
     """Return the indices of the features of a name, which may end with ``*``; raises ConfigError if there is none."""
+    if not names:
+        raise ConfigError(
+            f"{env_id} does not define names of its features, so {name!r} is unknown; remove it, or give the "
+            "environment an attribute feature_names",
+            path=path,
+        )
     if not name.endswith("*"):
         return [find_feature(name, names, env_id, path)]
-    require_feature_names(name, names, env_id, path)
     found = [i for i, each in enumerate(names) if each.startswith(name[:-1])]
     if not found:
         raise ConfigError(

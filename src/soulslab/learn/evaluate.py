@@ -48,8 +48,8 @@ class Interval(NamedTuple):
     high: float
 
 
-def wilson_interval(n_wins: int, n_fights: int, z: float = Z_95) -> Interval:
-    r"""Return the Wilson score interval of a win rate, 95 % by default.
+def wilson_interval(n_wins: int, n_fights: int) -> Interval:
+    r"""Return the 95 % Wilson score interval of a win rate.
 
     .. math:: \frac{\hat p + z^2 / 2n \pm z \sqrt{\hat p (1 - \hat p) / n + z^2 / 4n^2}}{1 + z^2 / n}
 
@@ -59,7 +59,7 @@ def wilson_interval(n_wins: int, n_fights: int, z: float = Z_95) -> Interval:
     """
     if not 0 <= n_wins <= n_fights or n_fights == 0:
         raise ConfigError(f"{n_wins} wins in {n_fights} fights is not a proportion; at least one fight is needed")
-    share = n_wins / n_fights
+    share, z = n_wins / n_fights, Z_95
     spread = z * math.sqrt(share * (1.0 - share) / n_fights + (z / (2.0 * n_fights)) ** 2)
     centre, scale = share + z * z / (2.0 * n_fights), 1.0 + z * z / n_fights
     # The share is inside the interval; at 0 and 1 rounding could exclude it.

@@ -49,7 +49,7 @@ class Inputs(NamedTuple):
         pixels: Stacked frames, uint8 (B, H, W, C * K), oldest frame first; None without pixels.
         memory: State of the recurrent layer before this observation, float32 (B, M); None for other policies.
         next_memory: State after this observation, float32 (B, M), which the policy writes whenever it evaluates its
-            network.
+            network, except for a `PolicyView`.
     """
 
     features: NDArray[np.float32]

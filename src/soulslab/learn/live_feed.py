@@ -38,6 +38,7 @@ import numpy as np
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 
+from soulslab.learn.environment import Info, first_lateness, first_result
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.policy_header import Player
 from soulslab.learn.telemetry import Message
@@ -244,6 +245,10 @@ class LiveFeed:
         self._fight += 1
         self._decision = self._n_sent = 0
         self._reward = self._total = 0.0
+
+    def follow_first(self, rewards: NDArray[Any], dones: NDArray[np.bool_], info: Info) -> None:
+        """Count a step of N environments, of which the first one is shown; see :meth:`follow`."""
+        self.follow(float(rewards[0]), is_over=bool(dones[0]), is_won=first_result(info), late_s=first_lateness(info))
 
     def close(self) -> None:
         """Disconnect the viewers and remove the file; a second call does nothing."""

@@ -113,9 +113,8 @@ class NetworkPolicy(ABC, Generic[H]):
     header: H
     network: nn.Module
 
-    def __init__(self, header: H, generator: torch.Generator | None = None, device: torch.device = CPU) -> None:
+    def __init__(self, header: H, device: torch.device = CPU) -> None:
         """Store the header and the device, and seed the random draws with 0."""
-        del generator  # for the initial weights of the sub-classes
         self.header = header
         self.device = device
         self._generator = torch.Generator().manual_seed(0)

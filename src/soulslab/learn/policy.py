@@ -23,7 +23,7 @@ from soulslab.errors import EnvironmentUsageError
 from soulslab.learn.archive import Tensors
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.network_policy import Choice, NetworkPolicy, RunningMoments
-from soulslab.learn.policy_header import ActionScores, Header, parse_header
+from soulslab.learn.policy_header import ActionScores, NetworkHeader, parse_header
 from soulslab.learn.policy_view import PolicyView, attribute, gradients, to_array
 from soulslab.learn.settings import NetworkSettings
 from soulslab.learn.torch_device import CPU
@@ -88,12 +88,9 @@ class ActorCritic(nn.Module):
         for_critic[[n_seen - n_features + i for i in critic_features]] = True
         self.register_buffer("_for_critic", for_critic if critic_features else None, persistent=False)
 
-    def forward(self, obs: Tensor, pixels: Tensor | None = None, memory: Tensor | None = None) -> Estimate:
-        """Estimate actions and values from normalised features, float32 (B, F), and pixels, uint8 (B, H, W, C).
-
-        ``memory`` is the state of the recurrent layer before the observations, float32 (B, M), if there is one.
-        """
-        return self.estimate(self.see(obs, pixels, memory)[0])
+    def forward(self, obs: Tensor, pixels: Tensor | None = None) -> Estimate:
+        """Estimate actions and values from normalised features, float32 (B, F), and pixels, uint8 (B, H, W, C)."""
+        return self.estimate(self.see(obs, pixels)[0])
 
     def unroll(self, obs: Tensor, pixels: Tensor | None, memory: Tensor, is_first: Tensor) -> Estimate:
         """Estimate actions and values of T consecutive steps, with gradients through all of them.
@@ -116,7 +113,10 @@ class ActorCritic(nn.Module):
     def see(
         self, obs: Tensor, pixels: Tensor | None = None, memory: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the inputs of the hidden layers, float32 (B, n_inputs), and the next state of the recurrent layer."""
+        """Return the inputs of the hidden layers, float32 (B, n_inputs), and the next state of the recurrent layer.
+
+        ``memory`` is its state before the observations, float32 (B, M), if there is such a layer.
+        """
         seen = self._join(obs, pixels)
         if self.memory is None:
             return seen, None
@@ -279,7 +279,7 @@ _VALUE_MEMORY: Final = 1_000_000.0
 """Weight of the past in the value normaliser, in transitions; limited, because returns grow during training."""
 
 
-class PolicyHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class PolicyHeader(NetworkHeader, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Header of an actor-critic policy; see also :class:`soulslab.learn.policy_header.Header`."""
 
     has_log_probs: ClassVar[bool] = True
@@ -287,15 +287,6 @@ class PolicyHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True
     format: str = FORMAT
     version: int = FORMAT_VERSION
     network: NetworkSettings
-
-    @property
-    def n_memory(self) -> int:
-        """Number of units of the recurrent layer; 0 without one."""
-        return self.network.memory
-
-    def find_hidden_features(self) -> list[int]:
-        """Return the indices of the features that are hidden from the actor; raises ConfigError for an unknown one."""
-        return self.find_named(self.network.hidden_features, "network.hidden_features")
 
 
 class Policy(NetworkPolicy[PolicyHeader]):
@@ -307,7 +298,7 @@ class Policy(NetworkPolicy[PolicyHeader]):
         self, header: PolicyHeader, generator: torch.Generator | None = None, device: torch.device = CPU
     ) -> None:
         """Make an untrained policy; without a generator, the initial weights are drawn with seed 0."""
-        super().__init__(header, generator, device)
+        super().__init__(header, device)
         self._hidden_features = header.find_hidden_features()
         critic_features = self._hidden_features if header.network.critic_sees_hidden else []
         self._ignored_features = [] if critic_features else self._hidden_features
@@ -365,9 +356,10 @@ class Policy(NetworkPolicy[PolicyHeader]):
         network = self.network
         with gradients():
             obs = self.normalise(inputs.features).to(self.device).requires_grad_()
-            seen = self._see(obs, self._pixels(inputs), inputs)
+            # Not `_see`: the next memory stays that of the batch that acted, whose last bits differ.
+            seen, following = network.see(obs, self._pixels(inputs), self._memory(inputs))
             layer = network.actor_inputs(seen)
-            hidden = [inputs.next_memory[0].copy()] if inputs.next_memory is not None else []
+            hidden = [to_array(following)] if following is not None else []
             for module in network.trunk:
                 layer = module(layer)
                 if not isinstance(module, nn.Linear):

@@ -75,13 +75,6 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             return None
         return self.pixels.height_px, self.pixels.width_px, self.pixels.n_channels * self.frame_stack
 
-    def find_named(self, names: Sequence[str], path: str) -> list[int]:
-        """Return the indices of features by name, ascending; raises ConfigError at ``path`` for an unknown one."""
-        found: set[int] = set()
-        for name in dict.fromkeys(names):
-            found.update(find_features(name, self.feature_names, self.env_id, path))
-        return sorted(found)
-
     def make_observer(self, layout: Layout, n_envs: int) -> Observer:
         """Return an observer of N environments that makes the inputs of the policy."""
         return Observer(
@@ -120,6 +113,25 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             raise IncompatibleCheckpointError(
                 path, f"has {difference}; check the environment's options, especially its observation"
             )
+
+
+class NetworkHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Header of a policy with one network; ``network`` are its settings, whose type depends on the algorithm."""
+
+    network: Any
+
+    @property
+    def n_memory(self) -> int:
+        """Number of units of the recurrent layer; 0 without one."""
+        n_units: int = self.network.memory
+        return n_units
+
+    def find_hidden_features(self) -> list[int]:
+        """Return the indices of the features that the actor ignores, ascending; raises ConfigError for unknown ones."""
+        found: set[int] = set()
+        for name in dict.fromkeys(self.network.hidden_features):
+            found.update(find_features(name, self.feature_names, self.env_id, "network.hidden_features"))
+        return sorted(found)
 
 
 def different_names(here: Sequence[str], there: Sequence[str], place: str | Path) -> str:

@@ -18,7 +18,7 @@ from soulslab.learn.ppo.ppo_algorithm import open_ppo
 from soulslab.learn.ppo.remote_ppo import open_remote_ppo
 from soulslab.learn.rainbow.q_policy import QPolicy
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
-from soulslab.learn.run_folder import RunFolder, TrainResult
+from soulslab.learn.run_folder import RunFolder, StopReason, TrainResult
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.telemetry import Sink, close_all
 from soulslab.learn.torch_device import one_core, select_device
@@ -77,6 +77,20 @@ def train(
             return loop.run()
     finally:
         close_all(sinks)
+
+
+def train_uninterrupted(
+    settings: TrainSettings | RainbowSettings, run_dir: Path, *, resume: bool = False, sinks: Sequence[Sink] = ()
+) -> TrainResult:
+    """Train a policy as one part of a longer command, in which an incomplete run must not count as a result.
+
+    The arguments and errors are those of :func:`train`. Raises KeyboardInterrupt if a signal or a request of the
+    dashboard ended the run.
+    """
+    result = train(settings, run_dir, resume=resume, sinks=sinks)
+    if result.reason is StopReason.INTERRUPTED:
+        raise KeyboardInterrupt
+    return result
 
 
 def _open_algorithm(folder: RunFolder[Any], fleet: Fleet | None) -> Algorithm:

@@ -1,6 +1,7 @@
 """The picture from above: equal states give equal pictures, and important events are visible."""
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import cv2
 import numpy as np
@@ -11,7 +12,7 @@ from soulslab.arena.boss_file import boss_names, load_boss
 from soulslab.arena.duel_rules import replay_ticks
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.picture.canvas import Canvas, Pose, disc, points
-from soulslab.arena.picture.ground_texture import Place, texture
+from soulslab.arena.picture.ground_texture import N_TORCHES, PX_PER_M, Place, texture, torches
 from soulslab.arena.picture.looks import look_of
 from soulslab.arena.records import TICKS_PER_DECISION
 from soulslab.arena.simulator import FightOptions, Simulator
@@ -228,6 +229,22 @@ def test_pictures_survive_a_png():
     ok, png = cv2.imencode(".png", picture[..., ::-1])
     assert ok
     np.testing.assert_array_equal(cv2.imdecode(png, cv2.IMREAD_COLOR)[..., ::-1], picture)
+
+
+def test_the_wall_is_lit_at_each_torch():
+    place = Place(10.0, 0.7, 2.0, (1.0, 1.0, 1.0))
+    ground = texture(place)
+
+    def brightness(x_m, y_m):
+        column, row = (round(len(ground) / 2 + PX_PER_M * offset_m) for offset_m in (x_m, -y_m))
+        return ground[row, column, :3].astype(int)
+
+    positions = torches(place)
+    for (x, y), (next_x, next_y) in pairwise(positions):
+        red, green, blue = brightness(x, y)
+        assert red > green > blue
+        assert red > brightness((x + next_x) / 2, (y + next_y) / 2)[0] + 100
+    assert len(positions) == N_TORCHES
 
 
 def test_threads_that_need_the_same_ground_paint_it_once():

@@ -1,9 +1,15 @@
 """The benchmark of one config on every boss."""
 
-import msgspec
+import signal
+from pathlib import Path
 
-from benchmarks.bosses import BossesBenchSettings, measure_bosses
+import msgspec
+import pytest
+
+import benchmarks
+from benchmarks.bosses import BossesBenchSettings, measure_bosses, train_and_evaluate
 from soulslab.arena.boss_file import boss_names
+from support.message_sink import SignalSink
 
 
 def test_trains_against_each_boss_with_each_seed(small_config):
@@ -20,3 +26,15 @@ def test_a_limit_ends_the_run(small_config):
     endless = msgspec.structs.replace(small_config.run, total_steps=10**9)
     settings = BossesBenchSettings(train=msgspec.structs.replace(small_config, run=endless), n_fights=1, limit_s=0.01)
     assert all(row["decisions"] < 10**6 for row in measure_bosses(settings)[0].rows)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_benchmark_instead_of_the_training_alone(small_config, number):
+    with pytest.raises(KeyboardInterrupt):
+        train_and_evaluate(small_config, 1, [SignalSink(number)])
+
+
+def test_no_benchmark_continues_after_an_interrupted_training():
+    sources = sorted(Path(benchmarks.__file__).parent.glob("*.py"))
+    assert sources
+    assert [path.name for path in sources if "from soulslab.learn.train import train\n" in path.read_text()] == []

@@ -21,8 +21,6 @@ from soulslab.learn.environment import (
     check_finite,
     decisions_taken,
     fight_names,
-    first_lateness,
-    first_result,
     layout,
 )
 from soulslab.learn.inputs import Inputs
@@ -112,9 +110,7 @@ class Actor:
         decisions = decisions_taken(info, self._n_envs)
         dones = terminated | truncated
         if live is not None:
-            live.follow(
-                float(rewards[0]), is_over=bool(dones[0]), is_won=first_result(info), late_s=first_lateness(info)
-            )
+            live.follow_first(rewards, dones, info)
         check_finite("reward", rewards, self._episode_steps + 1)
         rows["reward"], rows["n_decisions"] = rewards, decisions
         rows["outcome"] = np.where(terminated, Outcome.TERMINATED, np.where(truncated, Outcome.TRUNCATED, 0))

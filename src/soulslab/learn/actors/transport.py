@@ -93,7 +93,8 @@ class LearnerEnd(Protocol):
     def take_episodes(self) -> list[EpisodeResult]:
         """Return the results that have arrived since the last call, oldest first.
 
-        All rows of their episodes were returned by :meth:`take` before, or were lost.
+        All rows of their episodes were returned by :meth:`take` before, or were lost. A result that arrives after the
+        call of :meth:`take` may therefore be returned one call later.
         """
 
     def publish(self, weights: Weights) -> None:

@@ -78,18 +78,6 @@ def read_demonstrations(
     return result
 
 
-def read_episode(description: Description, env: VectorEnv[Any, Any, Any], number: int) -> Episode:
-    """Return one episode of a data set, for an environment with the same spaces.
-
-    Raises DemonstrationError if there is no such episode, or the file is damaged; MissingDependencyError without
-    Minari.
-    """
-    if not 0 <= number < description.n_episodes:
-        raise DemonstrationError(description.folder, f"has {description.n_episodes} episodes, and no episode {number}")
-    _check_spaces(description, env)
-    return next(_read_episodes(description, env.single_observation_space, range(number, number + 1)))
-
-
 def read_recorded(description: Description, number: int) -> tuple[Episode, Space[Any], int]:
     """Return one episode of a data set, its observation space and its number of actions, without its environment.
 

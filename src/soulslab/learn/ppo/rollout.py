@@ -21,8 +21,6 @@ from soulslab.learn.environment import (
     check_finite,
     decisions_taken,
     fight_names,
-    first_lateness,
-    first_result,
     layout,
     sizes,
 )
@@ -255,9 +253,7 @@ class Collector:
         self.env_steps += int(decisions.sum())
         self.tracker.record(rollout.rewards[t], decisions, dones, info)
         if live is not None:
-            live.follow(
-                float(rewards[0]), is_over=bool(dones[0]), is_won=first_result(info), late_s=first_lateness(info)
-            )
+            live.follow_first(rewards, dones, info)
         self._observer.follow(obs, dones, actions, decisions)
         self._read_masks(info)
 

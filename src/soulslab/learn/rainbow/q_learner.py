@@ -20,6 +20,7 @@ The action masks of the environment apply to acting and to the targets: a forbid
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -50,21 +51,22 @@ class Measured(NamedTuple):
     grad_norm: float
 
 
-class Learner:
+class BaseLearner(ABC):
     """A policy, its target network and its optimiser, with the number of updates and resets so far."""
+
+    _replay: ReplayBuffer | MixedReplay
+    _places: Tensor  # of the last draw
 
     def __init__(
         self,
         settings: QLearningSettings,
         replay_settings: ReplaySettings,
         policy: QPolicy,
-        replay: ReplayBuffer | MixedReplay,
         rng: np.random.Generator,
     ) -> None:
         self._settings = settings
         self._replay_settings = replay_settings
         self._policy = policy
-        self._replay = replay
         self._rng = rng
         self.n_updates = 0
         self.n_resets = 0
@@ -73,10 +75,6 @@ class Learner:
         self._target = policy.copy_network()
         self._average = network.parameters_flat.clone()
         self._adam = Adam([network.parameters_flat])
-        self._batch = replay.make_batch(settings.batch_size)
-        self._places = self._batch.places
-        self._features = torch.empty(2 * settings.batch_size, policy.encoding.n_outputs)
-        self._loss = QuantileLoss(settings.batch_size, network.taus)
 
     def update(self, progress: float) -> Measured:
         """Make one update when a share of the run is complete, 0..1; raises ReplayError without transitions."""
@@ -112,38 +110,9 @@ class Learner:
         replay = self._replay_settings
         return replay.beta + (replay.beta_end - replay.beta) * progress
 
+    @abstractmethod
     def _learn_from_replay(self, beta: float) -> Measured:
-        """Draw a batch, learn from it, and set its priorities."""
-        settings, batch = self._settings, self._batch
-        self._replay.sample(batch, n_steps=settings.n_steps, gamma=settings.gamma, beta=beta, rng=self._rng)
-        measured = self.learn(batch)
-        self._replay.set_priorities(batch.places, self._loss.errors)
-        return measured
-
-    @torch.no_grad()
-    def learn(self, batch: Batch) -> Measured:
-        """Make one step of gradient descent on a batch, and move the target network."""
-        settings, network = self._settings, self._policy.network
-        n_rows = len(batch.actions)
-        features = self._features
-        self._policy.normalise(batch.features, out=features[:n_rows])
-        self._policy.normalise(batch.next_features, out=features[n_rows:])
-        features = features.to(self._policy.device)
-        here, following = (
-            seen.to(self._policy.device) if seen is not None else None for seen in (batch.pixels, batch.next_pixels)
-        )
-        network.draw_noise()
-        self._target.draw_noise()
-        if settings.is_double and not settings.munchausen:
-            pixels = torch.cat((here, following)) if here is not None and following is not None else None
-            both = network.forward_both(features, pixels, n_rows).cpu()
-            online, chooser = both[:n_rows], both[n_rows:]
-        else:
-            online, chooser = network.forward_both(features[:n_rows], here, n_rows).cpu(), None
-        targets = self._targets(batch, features, (here, following), chooser)
-        found = self._loss(online, batch.actions, batch.blocked, targets, batch.weights)
-        network.backward(self._loss.gradient, batch.actions)
-        return self._descend(found)
+        """Draw from the replay buffer, learn from it, and set its priorities."""
 
     def _descend(self, found: tuple[float, float, float, float]) -> Measured:
         """Make a step with the gradient of the network, and move the target network and the average."""
@@ -165,18 +134,6 @@ class Learner:
         share = max(settings.average_tau, 1.0 / self._updates_since_reset)
         self._average.lerp_(network.parameters_flat, share)
         return Measured(*found, grad_norm=grad_norm)
-
-    def _targets(
-        self, batch: Batch, features: Tensor, pixels: tuple[Tensor | None, Tensor | None], chooser: Tensor | None
-    ) -> Tensor:
-        """Return the targets for the quantiles of the actions taken, float32 (B, Q)."""
-        n_rows = len(batch.actions)
-        judge = self._target(features[n_rows:], pixels[1]).cpu()
-        here = None
-        if self._settings.munchausen:
-            here = (self._target(features[:n_rows], pixels[0]).cpu(), batch.blocked, batch.actions)
-        following = (chooser if chooser is not None else judge, judge, batch.next_blocked)
-        return self._bootstrap(here, following, batch.rewards, batch.discounts)
 
     def _bootstrap(
         self,
@@ -231,3 +188,66 @@ class Learner:
         """Return the tensors of the optimiser, by their name in a checkpoint."""
         adam = self._adam
         return {"mean": adam.means[0], "square": adam.squares[0], "n_steps": adam.n_steps[0]}
+
+
+class Learner(BaseLearner):
+    """A learner that draws transitions."""
+
+    def __init__(
+        self,
+        settings: QLearningSettings,
+        replay_settings: ReplaySettings,
+        policy: QPolicy,
+        replay: ReplayBuffer | MixedReplay,
+        rng: np.random.Generator,
+    ) -> None:
+        super().__init__(settings, replay_settings, policy, rng)
+        self._replay = replay
+        self._batch = replay.make_batch(settings.batch_size)
+        self._places = self._batch.places
+        self._features = torch.empty(2 * settings.batch_size, policy.encoding.n_outputs)
+        self._loss = QuantileLoss(settings.batch_size, policy.network.taus)
+
+    def _learn_from_replay(self, beta: float) -> Measured:
+        settings, batch = self._settings, self._batch
+        self._replay.sample(batch, n_steps=settings.n_steps, gamma=settings.gamma, beta=beta, rng=self._rng)
+        measured = self.learn(batch)
+        self._replay.set_priorities(batch.places, self._loss.errors)
+        return measured
+
+    @torch.no_grad()
+    def learn(self, batch: Batch) -> Measured:
+        """Make one step of gradient descent on a batch, and move the target network."""
+        settings, network = self._settings, self._policy.network
+        n_rows = len(batch.actions)
+        features = self._features
+        self._policy.normalise(batch.features, out=features[:n_rows])
+        self._policy.normalise(batch.next_features, out=features[n_rows:])
+        features = features.to(self._policy.device)
+        here, following = (
+            seen.to(self._policy.device) if seen is not None else None for seen in (batch.pixels, batch.next_pixels)
+        )
+        network.draw_noise()
+        self._target.draw_noise()
+        if settings.is_double and not settings.munchausen:
+            pixels = torch.cat((here, following)) if here is not None and following is not None else None
+            both = network.forward_both(features, pixels, n_rows).cpu()
+            online, chooser = both[:n_rows], both[n_rows:]
+        else:
+            online, chooser = network.forward_both(features[:n_rows], here, n_rows).cpu(), None
+        targets = self._targets(batch, features, (here, following), chooser)
+        found = self._loss(online, batch.actions, batch.blocked, targets, batch.weights)
+        network.backward(self._loss.gradient, batch.actions)
+        return self._descend(found)
+
+    def _targets(
+        self, batch: Batch, features: Tensor, pixels: tuple[Tensor | None, Tensor | None], chooser: Tensor | None
+    ) -> Tensor:
+        """Return the targets for the quantiles of the actions taken, float32 (B, Q)."""
+        n_rows = len(batch.actions)
+        judge = self._target(features[n_rows:], pixels[1]).cpu()
+        here = None
+        if self._settings.munchausen:
+            here = (self._target(features[:n_rows], pixels[0]).cpu(), batch.blocked, batch.actions)
+        following = (chooser if chooser is not None else judge, judge, batch.next_blocked)
+        return self._bootstrap(here, following, batch.rewards, batch.discounts)

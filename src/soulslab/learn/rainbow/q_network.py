@@ -91,17 +91,17 @@ class QNetwork(nn.Module):
         self._noise_in, self._noise_out = (torch.zeros(n, device=device) for n in (widths[-1], n_heads))
         self.initialise()
 
-    def forward(self, features: Tensor, pixels: Tensor | None = None, memory: Tensor | None = None) -> Tensor:
-        """Estimate quantiles, float32 (B, A, Q), from normalised features (B, F) and pixels, uint8 (B, H, W, C).
-
-        ``memory`` is the state of the recurrent layer before the observations, float32 (B, M), if there is one.
-        """
-        return self.estimate(self.see(features, pixels, memory)[0])
+    def forward(self, features: Tensor, pixels: Tensor | None = None) -> Tensor:
+        """Estimate quantiles, float32 (B, A, Q), from normalised features (B, F) and pixels, uint8 (B, H, W, C)."""
+        return self.estimate(self.see(features, pixels)[0])
 
     def see(
         self, features: Tensor, pixels: Tensor | None = None, memory: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the inputs of the hidden layers, float32 (B, I), and the next state of the recurrent layer."""
+        """Return the inputs of the hidden layers, float32 (B, I), and the next state of the recurrent layer.
+
+        ``memory`` is its state before the observations, float32 (B, M), if there is such a layer.
+        """
         seen = self._join(features, pixels)
         if self.memory is None:
             return seen, None

@@ -15,7 +15,7 @@ from torch import Tensor
 from soulslab.learn.archive import Tensors
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.network_policy import Choice, NetworkPolicy, RunningMoments
-from soulslab.learn.policy_header import ActionScores, Header, header_errors, parse_header
+from soulslab.learn.policy_header import ActionScores, NetworkHeader, header_errors, parse_header
 from soulslab.learn.policy_view import PolicyView, attribute, gradients, to_array
 from soulslab.learn.rainbow.feature_encoding import Encoding, check_bins, count_outputs
 from soulslab.learn.rainbow.q_network import QNetwork, count_parameters
@@ -31,7 +31,7 @@ _OBSERVED_AT_ONCE: Final = 4096
 """Number of rows that are expanded at once; bins make rows ten times as long."""
 
 
-class QHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class QHeader(NetworkHeader, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Header of a policy of action values, with features of bins given by index.
 
     ``temperature`` is that of the softmax over the values, for drawn actions.
@@ -42,15 +42,6 @@ class QHeader(Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
     network: QNetworkSettings
     temperature: Annotated[float, Meta(gt=0.0, le=1e6)] = 0.03
 
-    @property
-    def n_memory(self) -> int:
-        """Number of units of the recurrent layer; 0 without one."""
-        return self.network.memory
-
-    def find_hidden_features(self) -> list[int]:
-        """Return the indices of the features that the policy ignores; raises ConfigError for an unknown one."""
-        return self.find_named(self.network.hidden_features, "network.hidden_features")
-
 
 class QPolicy(NetworkPolicy[QHeader]):
     """Action values with the expansion and the normaliser of their inputs, whose moments have shape (O,)."""
@@ -60,7 +51,7 @@ class QPolicy(NetworkPolicy[QHeader]):
     def __init__(self, header: QHeader, generator: torch.Generator | None = None, device: torch.device = CPU) -> None:
         """Make an untrained policy; raises ConfigError if bins or hidden features of the header are unknown."""
         check_bins(header.network.bins, header.n_features, header.env_id)
-        super().__init__(header, generator, device)
+        super().__init__(header, device)
         self.encoding = Encoding(header.n_inputs, header.network.bins, header.find_hidden_features())
         self._noise = generator or torch.Generator().manual_seed(0)
         self.network = self._new_network()

@@ -27,7 +27,7 @@ from soulslab.learn.network_policy import header_fields
 from soulslab.learn.rainbow.demonstration_learning import DemonstrationLearning
 from soulslab.learn.rainbow.feature_encoding import resolve_bins
 from soulslab.learn.rainbow.local_actor import LocalActor
-from soulslab.learn.rainbow.q_learner import Learner, Measured
+from soulslab.learn.rainbow.q_learner import BaseLearner, Learner, Measured
 from soulslab.learn.rainbow.q_policy import QHeader, QPolicy
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.rainbow.recurrent_learner import RecurrentLearner
@@ -86,7 +86,7 @@ class RainbowAlgorithm:
                 self._demonstrations.begin()
         source = self._demonstrations.replay if self._demonstrations else self._replay
         common = settings.learner, settings.replay, self._policy
-        self._learner = (
+        self._learner: BaseLearner = (
             RecurrentLearner(*common, self._replay, self._rng)
             if isinstance(self._replay, SequenceReplay)
             else Learner(*common, source, self._rng)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from soulslab.learn.rainbow.q_learner import Learner, Measured
+from soulslab.learn.rainbow.q_learner import BaseLearner, Measured
 from soulslab.learn.rainbow.q_network import QNetwork
 from soulslab.learn.rainbow.q_policy import QPolicy
 from soulslab.learn.rainbow.q_targets import QuantileLoss
@@ -40,8 +40,10 @@ class _Inputs(NamedTuple):
         return _Inputs(self.features[rows], pixels, memory, self.is_first[first:end])
 
 
-class RecurrentLearner(Learner):
+class RecurrentLearner(BaseLearner):
     """A learner that draws sequences."""
+
+    _replay: SequenceReplay
 
     def __init__(
         self,
@@ -51,8 +53,8 @@ class RecurrentLearner(Learner):
         replay: SequenceReplay,
         rng: np.random.Generator,
     ) -> None:
-        super().__init__(settings, replay_settings, policy, replay, rng)
-        self._source = replay
+        super().__init__(settings, replay_settings, policy, rng)
+        self._replay = replay
         self._sequences = replay.make_sequences(max(1, round(settings.batch_size / replay.sequence_steps)))
         self._places = self._sequences.places
         self._loss = QuantileLoss(len(self._sequences.actions), policy.network.taus)
@@ -60,22 +62,22 @@ class RecurrentLearner(Learner):
     @torch.no_grad()
     def _learn_from_replay(self, beta: float) -> Measured:
         settings, network, batch = self._settings, self._policy.network, self._sequences
-        self._source.draw(batch, gamma=settings.gamma, beta=beta, rng=self._rng)
+        self._replay.draw(batch, gamma=settings.gamma, beta=beta, rng=self._rng)
         network.draw_noise()
         self._target.draw_noise()
         online, judge = self._estimate(batch)
         known = batch.is_known.nonzero().squeeze(1)
-        blocked = batch.blocked[self._source.burn_in_steps * len(batch.places) :]
+        blocked = batch.blocked[self._replay.burn_in_steps * len(batch.places) :]
         here = (judge[known], blocked[known], batch.actions[known]) if settings.munchausen else None
         ends = batch.ends[known]
         following = ((online if settings.is_double else judge)[ends], judge[ends], blocked[ends])
         targets = self._bootstrap(here, following, batch.rewards[known], batch.discounts[known])
-        weights = batch.weights.repeat(self._source.sequence_steps)[known]
+        weights = batch.weights.repeat(self._replay.sequence_steps)[known]
         found = self._loss(online[known], batch.actions[known], blocked[known], targets, weights)
         gradient = torch.zeros_like(self._loss.gradient)
         gradient[known] = self._loss.gradient[: len(known)]
         network.backward(gradient, batch.actions)
-        self._source.set_priorities(batch.places, self._sequence_errors(known))
+        self._replay.set_priorities(batch.places, self._sequence_errors(known))
         return self._descend(found)
 
     def _estimate(self, batch: SequenceBatch) -> tuple[Tensor, Tensor]:
@@ -84,8 +86,8 @@ class RecurrentLearner(Learner):
         pixels = batch.pixels.to(device) if batch.pixels is not None else None
         features = self._policy.normalise(batch.features).to(device)
         inputs = _Inputs(features, pixels, batch.memory.to(device), batch.is_first.to(device))
-        first, length = self._source.burn_in_steps, self._source.length
-        end = first + self._source.sequence_steps
+        first, length = self._replay.burn_in_steps, self._replay.length
+        end = first + self._replay.sequence_steps
         memory = _burn_in(network, inputs, first)
         with torch.enable_grad():
             seen, memory = network.see_steps(*inputs.steps(first, end, memory))
@@ -96,7 +98,7 @@ class RecurrentLearner(Learner):
 
     def _sequence_errors(self, known: Tensor) -> Tensor:
         """Return the weighted largest and mean error of each sequence, float32 (S,), for the known learned steps."""
-        n_steps, eta = self._source.sequence_steps, self._replay_settings.eta
+        n_steps, eta = self._replay.sequence_steps, self._replay_settings.eta
         errors = torch.zeros(len(self._loss.errors))
         errors[known] = self._loss.errors[: len(known)]
         errors = errors.view(n_steps, -1)

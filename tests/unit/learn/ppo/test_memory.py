@@ -1,5 +1,7 @@
 """Policies that remember: PPO with a recurrent layer, and features that a policy does not see."""
 
+import re
+
 import msgspec
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from soulslab.errors import ConfigError, EnvironmentUsageError, IncompatibleChec
 from soulslab.learn.environment import layout, make_vector
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.inputs import Inputs, Observer
+from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.phases import PhasePolicy, Switch
 from soulslab.learn.policy import ActorCritic, Policy, PolicyHeader, count_parameters
 from soulslab.learn.ppo.ppo_algorithm import PPO
@@ -75,6 +78,26 @@ def test_a_stopped_run_is_resumed_bit_for_bit(corridor, tmp_path):
     one, other = (Policy.load(tmp_path / name / "policy.safetensors").state() for name in ("whole", "parts"))
     assert any("memory" in name for name in one)
     assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_a_watched_run_learns_the_same(tmp_path):
+    watching = LiveFeed(tmp_path / "feed.json")
+    watching.is_watched = True
+    for name, sinks in (("alone", []), ("watched", [watching])):
+        train(settings(2000, memory=N_UNITS), tmp_path / name, sinks=sinks)
+    one, other = (Policy.load(tmp_path / name / "policy.safetensors").state() for name in ("alone", "watched"))
+    assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_a_display_of_a_decision_does_not_change_the_memory():
+    rng = np.random.default_rng(0)
+    memory = rng.normal(size=(1, N_UNITS)).astype(np.float32)
+    inputs = Inputs(np.ones((1, N_CUES + 1), np.float32), memory=memory, next_memory=np.full_like(memory, 7.0))
+    policy, mask = make_policy(), np.ones(N_CUES, np.bool_)
+    view = policy.view(inputs, mask, 0)
+    assert (inputs.next_memory == 7.0).all()
+    policy.act(inputs, mask)
+    np.testing.assert_allclose(view.hidden[0], inputs.next_memory[0], atol=1e-6)
 
 
 def test_the_steps_of_a_rollout_are_unrolled_as_they_were_played():
@@ -176,3 +199,11 @@ def test_hidden_features_do_not_change_the_policy(tmp_path):
     assert make_policy(hidden_features=("time", "cue_*")).header.find_hidden_features() == [0, 1, 2]
     with pytest.raises(ConfigError, match="no feature that begins with 'clue_'"):
         make_policy(hidden_features=("clue_*",))
+
+
+@pytest.mark.parametrize("name", ["*", "cue_1"])
+def test_features_without_names_cannot_be_hidden(name):
+    header = make_policy(hidden_features=(name,)).header
+    message = f"network.hidden_features: .* does not define names of its features, so '{re.escape(name)}' .* remove it"
+    with pytest.raises(ConfigError, match=message):
+        Policy(msgspec.structs.replace(header, feature_names=()))

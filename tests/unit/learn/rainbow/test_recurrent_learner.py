@@ -63,8 +63,8 @@ def make_learner(settings=LEARNER, network=NETWORK):
 def unroll(network, learner, s):
     """Return the quantiles of each step of sequence s, computed one step after another."""
     batch, memory, found = learner._sequences, learner._sequences.memory[s : s + 1], []
-    features = learner._policy.normalise(batch.features).view(learner._source.length, -1, 6)
-    for t in range(learner._source.length):
+    features = learner._policy.normalise(batch.features).view(learner._replay.length, -1, 6)
+    for t in range(learner._replay.length):
         if t in (REPLAY.burn_in_steps, REPLAY.burn_in_steps + REPLAY.sequence_steps):
             memory = memory.detach()  # the gradient flows only through the learned steps
         if batch.is_first[t, s]:
@@ -103,7 +103,7 @@ def target_of(settings, here, online, judge, blocked, returns):
 )
 def test_targets_gradients_and_priorities_are_those_of_a_loop(settings, network):
     learner = make_learner(settings, network)
-    online, target, source = learner._policy.network, learner._target, learner._source
+    online, target, source = learner._policy.network, learner._target, learner._replay
     before = online.parameters_flat.clone(), target.parameters_flat.clone()
     measured = learner.update(0.0)
     found = online.gradients_flat.clone()
@@ -142,7 +142,7 @@ def test_targets_gradients_and_priorities_are_those_of_a_loop(settings, network)
 
 def test_burn_in_gives_the_state_of_acting():
     learner = make_learner()
-    batch, source, n_steps = learner._sequences, learner._source, REPLAY.burn_in_steps
+    batch, source, n_steps = learner._sequences, learner._replay, REPLAY.burn_in_steps
     source.draw(batch, gamma=0.9, beta=0.5, rng=np.random.default_rng(1))
     inputs = _Inputs(learner._policy.normalise(batch.features), None, batch.memory, batch.is_first)
     with torch.no_grad():
