@@ -34,7 +34,7 @@ FIGHTS = {"random_pose": True, "skip_locked": True, "observation": "relative"}
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):
-    """A folder with the recording of three minutes, the boss that was fitted to it, and a run of a second."""
+    """A folder with the recording of three minutes, the boss that was fitted to it, and two runs of a second."""
     folder = tmp_path_factory.mktemp("fitted")
     boss, probe = find_boss("trickster"), ProbePlayer(1, 1)
     for fight in record_simulated(boss, lambda _: probe, seed=1, minutes=3.0):
@@ -45,9 +45,11 @@ def fitted(tmp_path_factory):
         env=EnvSettings(n_envs=8, options=options),
         learner=PPOSettings(n_steps=8, n_epochs=1, minibatch_size=32),
         network=NetworkSettings(widths=(8,)),
-        run=RunSettings(total_steps=1000, seed=7),
+        run=RunSettings(total_steps=1000),
     )
     train(settings, folder / "run")
+    strong = {"network": NetworkSettings(shared=True), "run": RunSettings(total_steps=1000, start_from="generated")}
+    train(msgspec.structs.replace(settings, **strong), folder / "strong")
     return folder
 
 
@@ -76,9 +78,9 @@ class Listener:
 
 @pytest.fixture(scope="module")
 def weak_boss(fitted):
-    """A file of the same boss with little health, against which the policy wins some fights."""
+    """A file of the same boss with little health, against which the run that starts from a policy wins half."""
     file = fitted / "weak.toml"
-    file.write_text(dump_settings(msgspec.structs.replace(find_boss("trickster"), hp=20)))
+    file.write_text(dump_settings(msgspec.structs.replace(find_boss("trickster"), hp=400)))
     return {**FIGHTS, "boss": str(file)}
 
 
@@ -87,7 +89,7 @@ def whole(fitted, weak_boss):
     """The folder of a refinement that was not interrupted, its settings, its rounds, and their recordings."""
     chosen = settings(env_options=weak_boss, n_fights=6, max_rounds=2)
     out = fitted / "whole"
-    rounds = list(refine(fitted / "run", [fitted / "seen"], out, chosen))
+    rounds = list(refine(fitted / "strong", [fitted / "seen"], out, chosen))
     assert len(rounds) == 2
     assert rounds[0].n_wins > 0
     return out, chosen, rounds, [read_fights(out / f"round_{n}" / "recording") for n in (1, 2)]
@@ -109,7 +111,7 @@ def test_an_interrupted_training_ends_the_refinement_which_can_be_continued(fitt
     out, (_, chosen, _, _), sink = tmp_path / "rounds", whole, Listener(interrupts=True)
 
     def rounds(*, resume):
-        return refine(fitted / "run", [fitted / "seen"], out, chosen, lambda _: [sink], resume=resume)
+        return refine(fitted / "strong", [fitted / "seen"], out, chosen, lambda _: [sink], resume=resume)
 
     stopped = rounds(resume=False)
     assert next(stopped).number == 1
@@ -139,7 +141,7 @@ def test_a_round_of_a_killed_process_is_continued(fitted, whole, tmp_path):
         (out / name).unlink()
     for name in ("round_1/run", "round_2"):
         shutil.rmtree(out / name)
-    rounds = list(refine(fitted / "run", [fitted / "seen"], out, chosen, resume=True))
+    rounds = list(refine(fitted / "strong", [fitted / "seen"], out, chosen, resume=True))
     check_same(fitted, whole, out, rounds)
 
 
@@ -148,14 +150,14 @@ def test_only_the_same_refinement_is_continued(fitted, whole, tmp_path):
     seen, more = [fitted / "seen"], msgspec.structs.replace
     for run, recordings, settings_, words in (
         (fitted / "whole" / "round_1" / "run", seen, chosen, "run = .*, not .*round_1/run"),
-        (fitted / "run", seen * 2, chosen, "recordings = "),
-        (fitted / "run", seen, more(chosen, n_fights=7), "n_fights = 6, not 7; continue it with"),
-        (fitted / "run", seen, more(chosen, env_options=FIGHTS), "env_options = "),
+        (fitted / "strong", seen * 2, chosen, "recordings = "),
+        (fitted / "strong", seen, more(chosen, n_fights=7), "n_fights = 6, not 7; continue it with"),
+        (fitted / "strong", seen, more(chosen, env_options=FIGHTS), "env_options = "),
     ):
         with pytest.raises(ConfigError, match=words):
             next(refine(run, recordings, out, settings_, resume=True))
     with pytest.raises(ConfigError, match="holds no refinement to continue; leave out --resume"):
-        next(refine(fitted / "run", seen, tmp_path, chosen, resume=True))
+        next(refine(fitted / "strong", seen, tmp_path, chosen, resume=True))
 
 
 def test_each_round_records_fits_and_trains_on(fitted, tmp_path):
