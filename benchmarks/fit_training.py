@@ -49,9 +49,9 @@ Use: TypeAlias = Literal["file", "drawn"]
 Recorded: TypeAlias = Literal["probe", "reference"]
 SOURCES: Final[tuple[Source, ...]] = get_args(Source)
 USES: Final[tuple[Use, ...]] = ("file", "drawn")
-#: First seed of the distortion, the recordings, the training and the fights, by purpose. Results with six earlier
-#: report seeds, 5,000,000 to 10,000,000, led to changes.
-SEEDS: Final = {"development": 100, "report": 11_000_000}
+#: First seed of the distortion, the recordings, the training and the fights, by purpose. Results with seven earlier
+#: report seeds, 5,000,000 to 11,000,000, led to changes.
+SEEDS: Final = {"development": 100, "report": 12_000_000}
 
 #: Half the width of the distortion of each kind of number with factor 1: absolute, or as a share of the number.
 ABSOLUTE: Final = {"start_s": 0.06, "reach_m": 0.3}
@@ -268,11 +268,16 @@ def _row_of_rainbow(settings: FitTrainingSettings, boss: str, source: Source, se
     """Train Rainbow in the true fights, in the play of a recording and as much again, and evaluate it."""
     base = settings.rainbow
     options = {**base.env.options, "boss": boss, "held_out_rules": settings.rules(source)}
-    total_steps = settings.decisions or round(2 * settings.minutes * 60 / DECISION_S)
+    total_steps = round(2 * settings.minutes * 60 / DECISION_S)
     train_settings = msgspec.structs.replace(
         base,
         env=msgspec.structs.replace(base.env, options=options),
-        run=msgspec.structs.replace(base.run, seed=seed, total_steps=total_steps),
+        run=msgspec.structs.replace(
+            base.run,
+            seed=seed,
+            total_steps=total_steps,
+            max_seconds=min(base.run.max_seconds, settings.limit_s),
+        ),
     )
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
         result = train_uninterrupted(train_settings, Path(folder) / "run", sinks=[ConsoleSink()])

@@ -170,8 +170,8 @@ def soak(make: Callable[[int], DuelVectorEnv], settings: SoakSettings) -> SoakRe
         for one in env.envs:
             report.n_game_restarts += one.episode.log.n_game_restarts
             report.reset_retries += one.episode.log.reasons
-    report.after = _released(report.before)
     report.wall_s = time.monotonic() - started
+    report.after = _released(report.before)
     report.game_s = report.n_steps * DECISION_S
     return report
 

@@ -54,7 +54,7 @@ def test_a_run_that_its_time_limit_ended_is_trained_to_the_end(caplog):
     limit = ["--set", "run.max_seconds=1e-9"]
     assert cli.run(["train", "--config", "demo.toml", "--run-dir", "run", *SMALL, *limit]) == 0
     assert "run.max_seconds = 1e-09 ended the run after 0 of 2000 decisions" in caplog.text
-    (command,) = re.findall(r"to train on to the end: soulslab (.*)", caplog.text)
+    (command,) = re.findall(r"to complete the training: soulslab (.*)", caplog.text)
     assert cli.run(command.split()) == 0
     assert "completed: " in caplog.text
 

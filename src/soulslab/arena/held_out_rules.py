@@ -25,11 +25,11 @@ Projectiles keep the simulator's rules.
 
 ``report``
 
-- Root motion: a step forward stops in its middle third.
+- Root motion: a step forward stops in its middle third, and a short one has another length.
 - Hit shapes: a blow misses a player who touches the boss at its side, a narrow blow hits a lane to the right of its
   middle, a blow all around is a ring that contracts.
 - Hidden timer: pauses are half as long while the boss has less than a quarter of its health.
-- Damage types: damage is 1.35 times as high if the player is out of breath, and 0.9 times otherwise.
+- Damage types: damage is 1.35 times as high if the player has less than 30 stamina, and 0.9 times otherwise.
 - Cancels: the boss breaks off some blows if the player attacks at the moment at which it stops turning.
 """
 
@@ -45,7 +45,7 @@ from soulslab.arena.records import TICKS_PER_S, Record
 #: Name of a set of rules; ``none`` for those of the simulator. A kernel gets its place in `RULES`.
 HeldOutRules: TypeAlias = Literal["none", "development", "development_2", "report"]
 RULES: Final[tuple[HeldOutRules, ...]] = get_args(HeldOutRules)
-DEVELOPMENT, DEVELOPMENT_2 = RULES.index("development"), RULES.index("development_2")
+DEVELOPMENT, DEVELOPMENT_2, REPORT = (RULES.index(name) for name in ("development", "development_2", "report"))
 
 RAGE_PERIOD = 25 * TICKS_PER_S
 RAGE_TICKS = 8 * TICKS_PER_S
@@ -79,17 +79,17 @@ TOUCH_M = 0.4
 #: Middle and half the width of the lane to the right.
 RIGHT_LANE_M, RIGHT_HALF_M = 0.3, 0.7
 #: Share of the health below which pauses are short.
-DESPERATE_SHARE = 0.25
-#: Stamina below which the player is out of breath.
-BREATH_SP = 30.0
-BREATHLESS_FACTOR, RESTED_FACTOR = 1.35, 0.9
+LOW_HEALTH_SHARE = 0.25
+#: Stamina below which the damage has the first factor; otherwise it has the second one.
+LOW_SP = 30.0
+LOW_SP_FACTOR, ENOUGH_SP_FACTOR = 1.35, 0.9
 #: Probability that a blow is broken off if the player attacks when it stops turning.
 COUNTER_SHARE = 0.35
 
 
 @rule
 def advance_factor(rules: int, passed: int, n_ticks: int) -> float:
-    """Return the speed of an advance relative to its mean, after some of its ticks."""
+    """Return the speed of an advance relative to the simulator's, after some of its ticks."""
     share = (passed + 0.5) / n_ticks
     if rules == DEVELOPMENT:
         return 6.0 * share * (1.0 - share)
@@ -154,7 +154,7 @@ def is_enraged(rules: int, d: Record, f: Record) -> bool:
     """Return whether pauses are short now."""
     if rules == DEVELOPMENT:
         return d.tick % RAGE_PERIOD >= RAGE_PERIOD - RAGE_TICKS
-    return rules > DEVELOPMENT_2 and d.b_hp < DESPERATE_SHARE * f.b_max_hp
+    return rules == REPORT and d.b_hp < LOW_HEALTH_SHARE * f.b_max_hp
 
 
 @rule
@@ -162,8 +162,8 @@ def hit_damage(rules: int, d: Record, w: Record, gap: float, is_attacking: bool)
     """Return the damage of a hit that acts at once; ``is_attacking`` is whether the player attacks."""
     if rules == DEVELOPMENT:
         return w.damage * (1.0 - FIRE_SHARE) if d.b_move % FIRE_EVERY == 0 else w.damage
-    if rules > DEVELOPMENT_2:
-        return w.damage * (BREATHLESS_FACTOR if d.p_sp < BREATH_SP else RESTED_FACTOR)
+    if rules == REPORT:
+        return w.damage * (LOW_SP_FACTOR if d.p_sp < LOW_SP else ENOUGH_SP_FACTOR)
     damage = w.damage * FURY_FACTOR if d.tick % FURY_PERIOD >= FURY_PERIOD - FURY_TICKS else w.damage
     damage *= COUNTER_FACTOR if is_attacking else 1.0
     return damage * TIP_FACTOR if gap > TIP_FROM * w.reach else damage
@@ -198,7 +198,7 @@ def cancels(rules: int, d: Record, w: Record, gap: float, is_rolling: bool, is_a
         return False
     if rules == DEVELOPMENT_2:
         return is_rolling and uniform(d) < FEINT_SHARE
-    if rules > DEVELOPMENT_2:
+    if rules == REPORT:
         return is_attacking and uniform(d) < COUNTER_SHARE
     still_to_go = w.advance * (w.start - max(w.advance_from, d.b_ticks))
     return gap > w.reach + still_to_go + CANCEL_BEYOND_M or uniform(d) < CANCEL_SHARE

@@ -104,7 +104,7 @@ def log_time_limit(result: TrainResult, settings: AnySettings, command: str) -> 
     """Write how much of a run was done when its time limit ended it, and the command that trains on to the end."""
     total, limit_s = settings.run.total_steps, settings.run.max_seconds
     _log.info("run.max_seconds = %g ended the run after %d of %d decisions", limit_s, result.env_steps, total)
-    _log.info("to train on to the end: %s --set run.max_seconds=inf", command)
+    _log.info("to complete the training: %s --set run.max_seconds=inf", command)
 
 
 def demo(

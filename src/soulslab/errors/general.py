@@ -64,12 +64,12 @@ class UntrustedFileError(ConfigError):
     def __init__(self, path: str, value: object, source: str | Path) -> None:
         self.value = value
         name = path.removeprefix("env.options.")
-        own = {"env.id": "--env ID", "env.options.boss": "--boss", "env.options.phase": "--phase"}
+        own = {"env.id": "--env ID", "env.options.boss": "--boss NAME", "env.options.phase": "--phase PHASE"}
         option = own.get(path) or (f"--option {name}=VALUE" if name != path else "")
         flags = f"{option} or --set {path}=VALUE" if option else f"--set {path}=VALUE"
         super().__init__(
-            f"{value!r:.200} selects code, a file, a server or a process, which an untrusted file may not do; give "
-            f"this setting on the command line ({flags}), or trust the file with --trust, as the command allows",
+            f"{value!r:.200} selects code, a file, a server or a process, which an untrusted file may not do; give it "
+            f"on the command line, with {flags}, or trust the file with --trust, where the command has these options",
             path=path,
             source=source,
         )

@@ -53,7 +53,7 @@ RECORDING_NAME: Final = "recording"
 BOSS_NAME: Final = "boss.toml"
 RUN_NAME: Final = "run"
 
-MAX_STATE_BYTES: Final = 1 << 20
+MAX_STATE_BYTES: Final = 64 << 20
 #: Factor of the learning rate: a trained policy would forget much at the rate of the beginning.
 LR_FACTOR: Final = 0.2
 
@@ -153,8 +153,8 @@ def _resumed(out: Path, wanted: _State) -> _State:
     for name, was, value in pairs:
         if was != value:
             raise fail(
-                f"the refinement was started with {name} = {was!r}, not {value!r}; continue it with what it was "
-                "started with, or choose another folder for a new one"
+                f"the refinement was started with {name} = {was!r}, not {value!r}; continue it with the same value, or "
+                "choose another folder for a new one"
             )
     return state
 

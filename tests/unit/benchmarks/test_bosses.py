@@ -1,12 +1,10 @@
 """The benchmark of one config on every boss."""
 
 import signal
-from pathlib import Path
 
 import msgspec
 import pytest
 
-import benchmarks
 from benchmarks.bosses import BossesBenchSettings, measure_bosses, train_and_evaluate
 from soulslab.arena.boss_file import boss_names
 from support.message_sink import SignalSink
@@ -32,9 +30,3 @@ def test_a_limit_ends_the_run(small_config):
 def test_a_signal_ends_the_benchmark_instead_of_the_training_alone(small_config, number):
     with pytest.raises(KeyboardInterrupt):
         train_and_evaluate(small_config, 1, [SignalSink(number)])
-
-
-def test_no_benchmark_continues_after_an_interrupted_training():
-    sources = sorted(Path(benchmarks.__file__).parent.glob("*.py"))
-    assert sources
-    assert [path.name for path in sources if "from soulslab.learn.train import train\n" in path.read_text()] == []

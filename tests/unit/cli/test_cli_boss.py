@@ -98,12 +98,12 @@ def test_a_boss_is_recorded_and_fitted_from_an_empty_folder(tmp_path, monkeypatc
         assert "in the folder in which the run was trained" in error
     monkeypatch.chdir(tmp_path)
     for words, error in (
-        ([], "give this setting on the command line (--boss or --set"),
+        ([], "give it on the command line, with --boss NAME or --set"),
         (["--boss", "judge"], "for a boss without intervals set boss_intervals to [0, 0]"),
     ):
         assert cli.run(["evaluate", "run", "--fights", "1", "--greedy", *words]) == 2
         assert error in capsys.readouterr().err
-    refine = ["boss", "refine", "run", "seen", "--out", "rounds", *arena, "--fights", "2", "--decisions", "6000"]
+    refine = ["boss", "refine", "run", "seen", "--out", "rounds", *arena, "--fights", "2", "--decisions", "100000"]
     progress = Path("rounds/round_1/run/progress.jsonl")
     said = interrupt(refine, lambda: progress.exists() and "TrainProgress" in progress.read_text())
     assert "toresume:thesamecommandwith--resume" in said

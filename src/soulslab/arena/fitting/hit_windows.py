@@ -77,7 +77,6 @@ class Area(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         reach_m: Reach beyond the bodies.
         arc_rad: Full width of the arc.
         facing_rad: Middle of the arc.
-        n_misses: Near misses that bounded it.
         is_reach_bounded: Whether near misses bounded the reach; ``is_arc_bounded`` likewise.
         is_contradicted: Whether there were near misses in the area of the hits.
         misses: (M, 2) gap and bearing of the near misses in the window.
@@ -310,7 +309,7 @@ def _throughout(risk: Risk, hits: Sequence[Hit], step: int) -> Risk:
         step: Ticks between two moments.
     """
     ks = [hit.k for hit in hits]
-    first, last = min(*ks, max(ks) - USUAL_TICKS + 1), max(*ks, min(ks) + USUAL_TICKS - 1)
+    first, last = min(*ks, max(max(ks) - USUAL_TICKS + 1, 0)), max(*ks, min(ks) + USUAL_TICKS - 1)
     faces_back = np.cos([hit.bearing for hit in hits]).sum() < 0.0
     rows = []
     for attack in np.unique(risk.attack):

@@ -184,6 +184,8 @@ def advance(steps: Steps, start: int, end: int) -> Advance:
     speed = float(np.sort(per_tick[is_moving])[-2])
     is_free = mine.gap > 2 * speed + 0.05
     first_step = int((mine.k1[is_moving]).min())
+    if first_step >= end:
+        return Advance(exact(0.0, 0.02), None)
     idle = mine.k1[~is_moving & is_free & (mine.k1 < first_step)]
     first = Estimate(first_step, min(int(idle.max()) + 1, first_step) if len(idle) else max(start, 1), first_step)
     n_ticks = Estimate(end - first.value, end - first.high, end - first.low)

@@ -147,7 +147,7 @@ def _contradictions(
     """Return how many hits of a fight contradict each pair of the grid: a stagger too many or too few."""
     most, regen = np.meshgrid(POISES, REGENS / TICKS_PER_S, indexing="ij")
     left, n_wrong, last = most.copy(), np.zeros(most.shape, np.int64), 0
-    is_sure = np.ones(most.shape, np.bool_)
+    is_sure, taken = np.ones(most.shape, np.bool_), 0.0
     changes = np.flatnonzero(course.boss == phase_two_move)
     changed = int(course.tick[changes[0]]) if len(changes) else None
     for moment in np.flatnonzero(course.boss_damage > 0):
@@ -159,7 +159,8 @@ def _contradictions(
             # Hits before the change of phase may have taken poise without health, which has a limit in phase 1.
             is_sure[:] = False
         if changed is not None:
-            is_sure |= regen * (tick - changed) >= most
+            is_sure |= regen * (tick - changed) >= most + taken
+            taken += strength if tick >= changed else 0.0
         left = np.minimum(left + regen * (tick - last), most) - strength
         last = tick
         is_broken = left <= 0
@@ -200,7 +201,9 @@ def damages(hits: Sequence[Hit], ratio: Estimate) -> Estimate | None:
     factor = 1.0 + float(np.quantile([hit.drained / hit.damage for hit in known], 0.75))
     nominal = [hit.damage / (ratio.value if hit.phase == 2 else 1.0) for hit in known]
     if np.ptp(nominal) > VARIED_HP:
-        return Estimate(factor * float(np.mean(nominal)), min(nominal), factor * max(nominal))
+        low = min(hit.damage / (ratio.high if hit.phase == 2 else 1.0) for hit in known)
+        high = max(hit.damage / (ratio.low if hit.phase == 2 else 1.0) for hit in known)
+        return Estimate(factor * float(np.mean(nominal)), low, factor * high)
     values, counts = np.unique([hit.damage for hit in known if hit.phase != 2], return_counts=True)
     if len(values):
         seen = float(values[np.argmax(counts)])
