@@ -11,7 +11,7 @@ from __future__ import annotations
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 import numpy as np
@@ -66,6 +66,9 @@ SHARES: Final = {
     "poise": 0.1,
     "stagger_s": 0.1,
 }
+
+
+Trained = TypeVar("Trained", TrainSettings, RainbowSettings)
 
 
 class FitTrainingSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,21 +206,20 @@ def _around(boss: Boss, halves: dict[str, float]) -> dict[str, tuple[float, floa
     return {place: (max(numbers[place] - half, 0.0), numbers[place] + half) for place, half in halves.items()}
 
 
+def _configured(base: Trained, options: dict[str, Any], seed: int, total_steps: int, limit_s: float) -> Trained:
+    """Return a config with other options of its environment, a seed, and limits of decisions and of time (s)."""
+    run = msgspec.structs.replace(
+        base.run, seed=seed, total_steps=total_steps, max_seconds=min(base.run.max_seconds, limit_s)
+    )
+    return msgspec.structs.replace(base, env=msgspec.structs.replace(base.env, options=options), run=run)
+
+
 def _row(settings: FitTrainingSettings, boss: str, source: Source, use: Use, path: Path, seed: int) -> Row:
     """Train and evaluate one policy."""
     base = settings.train
     clean = {name: value for name, value in base.env.options.items() if name not in TRAINING_CONDITIONS}
     options = {**(base.env.options if use == "drawn" else clean), "boss": str(path)}
-    train_settings = msgspec.structs.replace(
-        base,
-        env=msgspec.structs.replace(base.env, options=options),
-        run=msgspec.structs.replace(
-            base.run,
-            seed=seed,
-            total_steps=settings.decisions or base.run.total_steps,
-            max_seconds=min(base.run.max_seconds, settings.limit_s),
-        ),
-    )
+    train_settings = _configured(base, options, seed, settings.decisions or base.run.total_steps, settings.limit_s)
     true_fight = {**clean, "boss": boss, "held_out_rules": settings.rules(source)}
 
     def wins(policy_path: Path, options: dict[str, Any]) -> Evaluation:
@@ -269,16 +271,7 @@ def _row_of_rainbow(settings: FitTrainingSettings, boss: str, source: Source, se
     base = settings.rainbow
     options = {**base.env.options, "boss": boss, "held_out_rules": settings.rules(source)}
     total_steps = round(2 * settings.minutes * 60 / DECISION_S)
-    train_settings = msgspec.structs.replace(
-        base,
-        env=msgspec.structs.replace(base.env, options=options),
-        run=msgspec.structs.replace(
-            base.run,
-            seed=seed,
-            total_steps=total_steps,
-            max_seconds=min(base.run.max_seconds, settings.limit_s),
-        ),
-    )
+    train_settings = _configured(base, options, seed, total_steps, settings.limit_s)
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
         result = train_uninterrupted(train_settings, Path(folder) / "run", sinks=[ConsoleSink()])
         fights = EvaluationSettings(env_id=base.env.id, env_options=options, n_fights=settings.n_fights, seed=seed)

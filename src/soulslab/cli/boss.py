@@ -117,7 +117,8 @@ def fit(
     Writes the boss file, its uncertainty file and a picture, and prints what is known, and what to record next.
 
     Args:
-        recordings: Folders of boss record, data sets of fights record, or files of siphon record.
+        recordings: Folders of boss record, data sets of fights record (of a policy, or with observation=dict), or files
+            of siphon record.
         out: The boss file, which is replaced if it exists.
         profile: Game or profile of a file of siphon record.
         name: Name of the boss.

@@ -101,7 +101,7 @@ def film(
     header = player.header
     options = FilmOptions(in_window=window, seed=seed, needs_win=won, explain=explain)
     if environment.env or header.env_id not in (ARENA_ID, ARENA_LIVE_ID):
-        if window and environment.env in (ARENA_ID, ARENA_LIVE_ID):
+        if window and {header.env_id, environment.env} <= {ARENA_ID, ARENA_LIVE_ID}:
             raise ConfigError("films the built-in fight; leave out --env", source="--window")
         if window:
             raise ConfigError("films the built-in fight; leave it out for another environment", source="--window")
