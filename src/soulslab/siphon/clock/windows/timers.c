@@ -73,7 +73,9 @@ static int64_t earliest(DWORD tid, DWORD n, const HANDLE *handles)
 
 static bool signal_due(DWORD tid, DWORD n, const HANDLE *handles, int64_t now_ns)
 {
-    static const LARGE_INTEGER now = {.QuadPart = -1};
+    /* An absolute time in the past: the system signals the timer before the call returns, or, in Wine, before the next
+     * call of this thread. A relative time passes first, however short it is, and the thread would park meanwhile. */
+    static const LARGE_INTEGER past = {.QuadPart = 0};
     bool is_signalled = false;
     if (earliest(tid, n, handles) > now_ns)
         return false;
@@ -85,7 +87,7 @@ static bool signal_due(DWORD tid, DWORD n, const HANDLE *handles, int64_t now_ns
         if (tid != 0)
             real.post(timer->handle, WM_TIMER, timer->id, (LPARAM)timer->procedure);
         else
-            SetWaitableTimer(timer->handle, &now, 0, NULL, NULL, FALSE);
+            SetWaitableTimer(timer->handle, &past, 0, NULL, NULL, FALSE);
         /* Periods that were missed are not made up for, as in the system. */
         timer->due_ns = timer->period_ns == 0 ? CLOCK_FOREVER : timer->due_ns + timer->period_ns;
         if (timer->due_ns <= now_ns)

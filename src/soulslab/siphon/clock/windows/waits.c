@@ -8,8 +8,6 @@
  */
 #include "game.h"
 
-/* How long a timer that was set to a time in the past takes to be signalled, at most. */
-#define SIGNAL_MS 20
 /* Results of wait_once beside those of the system. */
 #define ENDED 0xfffffffeu
 #define LATE 0xfffffffdu
@@ -42,13 +40,13 @@ static int64_t deadline_of(const struct wait *wait)
     return until_ns < wait->until_ns ? until_ns : wait->until_ns;
 }
 
-/* Signal the timers that are due. Returns the result of the wait if that ends it, else WAIT_TIMEOUT. */
-static DWORD signal_due(const struct wait *wait, int64_t now_ns)
+/* Signal the timers that are due; whether any was. The next wait finds them signalled. */
+static bool signal_due(const struct wait *wait, int64_t now_ns)
 {
     bool is_signalled = signal_due_timers(wait->n, wait->handles, now_ns);
     if (wait->messages & QS_TIMER && post_due_window_timers(now_ns))
         is_signalled = true;
-    return is_signalled ? wait_really(wait, wait->handles, wait->n, SIGNAL_MS) : WAIT_TIMEOUT;
+    return is_signalled;
 }
 
 /* Wait for all handles, or for as many as there can be, so that the end of the generation is not among them. */
@@ -59,9 +57,8 @@ static DWORD wait_in_slices(const struct wait *wait, struct thread *thread)
         clock_look(page, &moment);
         check_owner(moment.real_ns);
         bool is_over = moment.virtual_ns >= wait->until_ns;
-        DWORD result = signal_due(wait, moment.virtual_ns);
-        if (result == WAIT_TIMEOUT)
-            result = wait_really(wait, wait->handles, wait->n, 0);
+        signal_due(wait, moment.virtual_ns);
+        DWORD result = wait_really(wait, wait->handles, wait->n, 0);
         if (result != WAIT_TIMEOUT || is_over)
             return result;
         park(thread, &moment, CLOCK_WAIT_THREAD);
@@ -114,8 +111,9 @@ static DWORD wait_with_end(const struct wait *wait, struct thread *thread)
         struct clock_moment moment;
         clock_look(page, &moment);
         bool is_over = moment.virtual_ns >= wait->until_ns;
-        DWORD result = signal_due(wait, moment.virtual_ns);
-        if (result == WAIT_TIMEOUT && (is_over || needs_check))
+        bool is_signalled = signal_due(wait, moment.virtual_ns);
+        DWORD result = WAIT_TIMEOUT;
+        if (is_signalled || is_over || needs_check)
             result = wait_really(wait, wait->handles, wait->n, 0);
         if (result != WAIT_TIMEOUT || is_over)
             return result;
