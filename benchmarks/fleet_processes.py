@@ -18,7 +18,7 @@ from soulslab.fleet.fleet_folder import JOIN_NAME, FleetFolder
 from soulslab.fleet.messages import LearnerStatus, Lease
 from soulslab.fleet.operating import FleetStatus, read_status
 
-DEADLINE_S: Final = 120.0
+DEADLINE_S: Final = 600.0
 
 _POLL_S: Final = 0.1
 

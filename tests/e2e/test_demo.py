@@ -18,7 +18,7 @@ from soulslab.dashboard.pages.frame import short
 from soulslab.learn.policy import Policy
 from support.browser import running_dashboard
 from support.forked import ForkedPopen
-from support.waiting import wait_for
+from support.waiting import PATIENCE_S, wait_for
 
 MAIN = "from soulslab.cli import main; main()"
 DEMO = ["demo", "--no-dashboard"]
@@ -141,9 +141,9 @@ def test_an_interrupted_demo_goes_on(tmp_path, hard_boss):
             return progress.exists() and "TrainProgress" in progress.read_text()
 
         try:
-            wait_for(is_training, "the first update", deadline_s=60.0)
+            wait_for(is_training, "the first update")
             process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=60) == cli.EXIT_INTERRUPTED
+            assert process.wait(timeout=PATIENCE_S) == cli.EXIT_INTERRUPTED
         finally:
             process.kill()
         # The log breaks long lines wherever it has to.

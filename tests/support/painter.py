@@ -21,7 +21,8 @@ import xcffib
 import xcffib.xproto
 from xcffib.xproto import CW, GC, ClientMessageEvent, ConfigWindow, EventMask, ExposeEvent
 
-DEADLINE_S = 20.0
+from support.waiting import PATIENCE_S
+
 MAX_PART_BYTES = 200_000
 
 
@@ -46,7 +47,7 @@ class Painter:
     def ask(self, command: str, **values: Any) -> Any:
         self.process.stdin.write(json.dumps([command, values]).encode() + b"\n")
         self.process.stdin.flush()
-        assert select.select([self.process.stdout], [], [], DEADLINE_S)[0], f"the painter does not answer {command}"
+        assert select.select([self.process.stdout], [], [], PATIENCE_S)[0], f"the painter does not answer {command}"
         return json.loads(self.process.stdout.readline())
 
     def open(self, x: int, y: int, width: int, height: int, *, title: str = "painter", depth: int = 24) -> int:

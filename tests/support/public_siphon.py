@@ -13,6 +13,7 @@ from soulslab.siphon.recording.recorder import RecordingOptions
 from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
 from soulslab.siphon.rpc.public.service import SERVICE, PublicOptions, PublicService
 from soulslab.testing.fake_session import FakeSession
+from support.waiting import PATIENCE_S
 
 PATTERN = "48 8B 05 ?? ?? ?? ?? 48 85 C0"
 TYPES = {
@@ -63,10 +64,10 @@ class Client:
     def __init__(self, channel):
         self._channel = channel
 
-    def __call__(self, call, request=None, /, timeout=20.0, **fields):
+    def __call__(self, call, request=None, /, timeout=PATIENCE_S, **fields):
         return self.start(call, request, timeout=timeout, **fields)
 
-    def start(self, call, request=None, /, timeout=20.0, **fields):
+    def start(self, call, request=None, /, timeout=PATIENCE_S, **fields):
         descriptor = messages.DESCRIPTOR.services_by_name["SiphonService"].methods_by_name[call]
         request = request or getattr(messages, descriptor.input_type.name)(**fields)
         make = self._channel.unary_stream if descriptor.server_streaming else self._channel.unary_unary

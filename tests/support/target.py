@@ -14,11 +14,11 @@ from select import select
 
 from soulslab.siphon.attributes.address_resolution import ResolvedAddresses
 from soulslab.siphon.profile import Attribute, Base, Entity, Process, Profile
+from support.waiting import PATIENCE_S
 
 SOURCE = Path(__file__).with_name("target.c")
 #: ``ERROR_INTERNAL_ERROR`` of Windows.
 WINE_INTERNAL_ERROR = 1359
-DEADLINE_S = 20
 NAME = "siphon_target_program"
 #: Address at which its command "map" maps memory.
 AREA = 0x140000000
@@ -62,13 +62,13 @@ class Target:
         self.process.stdin.write(f"exit {status}\n")
         self.process.stdin.flush()
         if sys.platform == "win32":
-            self.process.wait(DEADLINE_S)  # its handle remains open
+            self.process.wait(PATIENCE_S)  # its handle remains open
         else:
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
 
     def reap(self) -> int:
         """Read the exit status, and free the pid."""
-        status = self.process.wait(DEADLINE_S)
+        status = self.process.wait(PATIENCE_S)
         if sys.platform == "win32":
             self.process._handle.Close()
         return status
@@ -76,10 +76,10 @@ class Target:
     def _answer(self) -> str:
         assert self.process.stdout
         if sys.platform != "win32":  # where only sockets can be waited for
-            ready, _, _ = select([self.process.stdout], [], [], DEADLINE_S)
+            ready, _, _ = select([self.process.stdout], [], [], PATIENCE_S)
             assert ready, "the target does not answer"
         line = self.process.stdout.readline()
-        assert line, f"the target ended with {self.process.wait(DEADLINE_S)}"
+        assert line, f"the target ended with {self.process.wait(PATIENCE_S)}"
         return line.strip()
 
 

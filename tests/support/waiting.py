@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 POLL_S = 0.005
+#: Wall time after which a test gives up. On a busy machine a program may take a hundred times as long as usual.
+PATIENCE_S = 300.0
 
 
-def wait_for(condition: Callable[[], Any], what: str = "it", *, deadline_s: float = 60.0) -> Any:
+def wait_for(condition: Callable[[], Any], what: str = "it", *, deadline_s: float = PATIENCE_S) -> Any:
     """Return the first true result of a condition; raise an error after the deadline."""
     end = time.monotonic() + deadline_s
     while not (result := condition()):

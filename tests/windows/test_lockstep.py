@@ -36,7 +36,7 @@ from soulslab.siphon.win32.process_handle import (
 )
 from support.clock_contract import ClockContract
 from support.long_form import IS_LONG
-from support.waiting import wait_for
+from support.waiting import PATIENCE_S, wait_for
 
 TICK_S = 1 / 60
 #: A spin, a sleep with the multimedia clock, an event, a sleep with the tick count; then timers and threads.
@@ -52,7 +52,6 @@ OTHER_LOOPS = (
     "workers",
     "conditions",
 )
-START_S = 60.0
 #: mov rax, [rip + world]; cmp dword [rax + 10h], 42; mov rax, [rax + 8]
 PATTERN = re.compile(rb"\x48\x8b\x05(....)\x83\x78\x10\x2a\x48\x8b\x40\x08", re.DOTALL)
 PROGRAM_AT, CODE_AT, CODE_SIZE = 0x140000000, 0x1000, 0x1000
@@ -103,7 +102,7 @@ class Player:
         code = self._memory.read(PROGRAM_AT + CODE_AT, CODE_SIZE)
         found = PATTERN.search(code)
         world_at = PROGRAM_AT + CODE_AT + found.start() + 7 + struct.unpack("<i", found[1])[0]
-        deadline = time.monotonic() + START_S
+        deadline = time.monotonic() + PATIENCE_S
         while self._pointer(world_at) == 0:
             assert time.monotonic() < deadline, "the game has made no world"
             time.sleep(0.01)
@@ -160,7 +159,7 @@ def started(game_path, loop, on_orphan="end"):
 
 
 def await_ticks(game):
-    deadline = time.monotonic() + START_S
+    deadline = time.monotonic() + PATIENCE_S
     while game.ticks == 0:
         assert time.monotonic() < deadline, "the game makes no ticks"
         time.sleep(0.01)
@@ -365,7 +364,7 @@ def test_the_game_runs_in_real_time_after_the_clock_is_closed(game_path):
 
 
 def await_change(game, before):
-    deadline = time.monotonic() + START_S
+    deadline = time.monotonic() + PATIENCE_S
     while game.ticks == before:
         assert time.monotonic() < deadline, "the game stands"
         time.sleep(0.01)
@@ -470,7 +469,7 @@ def end(process):
 
 def test_a_game_ends_with_its_controller(orphans):
     _, handle = orphans["end"]
-    assert wait_for_end(handle, int(START_S * 1000))
+    assert wait_for_end(handle, int(PATIENCE_S * 1000))
 
 
 def test_a_game_runs_on_after_its_controller(orphans):

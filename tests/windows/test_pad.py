@@ -14,7 +14,7 @@ from soulslab.siphon.local import open_session
 from soulslab.siphon.pad import BUTTONS, CONTROLS, Pad
 from soulslab.siphon.session import SessionOptions, Step
 from soulslab.siphon.tick_alignment import TickAlignment
-from support.waiting import wait_for
+from support.waiting import PATIENCE_S, wait_for
 from support.windows_profile import PROFILE, start_options
 
 TICK_S = 1 / 60
@@ -134,7 +134,7 @@ def test_a_game_in_real_time_has_a_pad():
 def orphans():
     """The processes of games whose controller has died, by their clocks."""
     command = [sys.executable, "-c", CONTROLLER, *CLOCKS]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     found = dict(zip(CLOCKS, map(int, done.stdout.split()), strict=True))
     yield found

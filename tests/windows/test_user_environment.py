@@ -22,11 +22,10 @@ from soulslab.siphon.local import open_session
 from soulslab.siphon.process.windows import running
 from soulslab.siphon.recording.reading import read_recording
 from soulslab.siphon.win32 import function
-from support.waiting import wait_for
+from support.waiting import PATIENCE_S, wait_for
 from support.windows_profile import PROFILE, start_options
 
 CTRL_C, SW_HIDE = 0, 0
-START_S = 60
 NAME = "Jörg Łódź 龍 ☾"
 #: Windows limits paths to 260 characters where a program does not state that it supports longer ones.
 LONG = "/".join(["a folder with a name of sixty characters, as some users have"] * 5)
@@ -105,7 +104,7 @@ def test_ctrl_c_ends_a_server_and_the_game_that_it_started(profile, game_path):
         wait_for(lambda: "Ctrl-C ends it" in server.stdout.readline(), "the server")
         assert len(games()) == 1
         press_ctrl_c()
-        output, _ = server.communicate(timeout=START_S)
+        output, _ = server.communicate(timeout=PATIENCE_S)
         assert (server.returncode, "stopped" in output) == (0, True), output
     assert games() == []
 
@@ -129,7 +128,7 @@ def test_ctrl_c_ends_a_recording_to_such_a_path_and_the_game_runs_on(profile, ga
             with command("siphon", "record", own, file, "--pid", game.pid) as recorder:
                 wait_for(lambda: n_samples(file) > 10, "samples")
                 press_ctrl_c()
-                output, _ = recorder.communicate(timeout=START_S)
+                output, _ = recorder.communicate(timeout=PATIENCE_S)
                 assert recorder.returncode == 0, output
             assert games() == [game.pid]
         finally:
@@ -153,7 +152,7 @@ def test_the_package_may_be_in_a_folder_with_such_a_name(tmp_path):
     folder = tmp_path / NAME
     shutil.copytree(Path(soulslab.__file__).parent, folder / "soulslab", ignore=shutil.ignore_patterns(*UNUSED))
     words = [sys.executable, "-X", "utf8", "-c", SESSION, str(folder)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=START_S)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert (done.returncode, done.stdout.strip()) == (0, "lockstep"), done.stderr
 
 
@@ -180,8 +179,8 @@ def test_a_process_that_ends_with_its_parent_can_load_libraries():
         lines = queue.Queue()
         threading.Thread(target=lambda: lines.put(companion.stdout.readline())).start()
         try:
-            assert lines.get(timeout=START_S) == "runs\n"
+            assert lines.get(timeout=PATIENCE_S) == "runs\n"
             companion.stdin.close()
-            companion.wait(START_S)
+            companion.wait(PATIENCE_S)
         finally:
             companion.kill()

@@ -14,7 +14,7 @@ import pytest
 from soulslab.errors import ProcessExitedError, WaitTimeoutError, WindowError, WindowGoneError, WindowNotFoundError
 from soulslab.siphon.process import windows_window
 from soulslab.siphon.process.windows_window import Window, find_window, physical_pixels, wait_for_window, with_window
-from support.waiting import wait_for
+from support.waiting import PATIENCE_S, wait_for
 from support.windows_painter import painting
 
 MINIMISE, RESTORE, HIDE = 6, 9, 0
@@ -83,7 +83,7 @@ def test_processes_with_a_window_are_selected(painter, other):
 def test_it_is_waited_for(painter):
     timer = threading.Timer(0.1, painter.open, (0, 0, 180, 50))
     timer.start()
-    window = wait_for_window(painter.pid, deadline_s=20)
+    window = wait_for_window(painter.pid, deadline_s=PATIENCE_S)
     timer.join()
     assert window.state().width_px == 180
 
@@ -98,7 +98,7 @@ def test_waiting_ends_with_the_process(painter):
     timer = threading.Timer(0.1, painter.process.kill)
     timer.start()
     with pytest.raises(ProcessExitedError, match="before it showed a window") as caught:
-        wait_for_window(painter.pid, deadline_s=20)
+        wait_for_window(painter.pid, deadline_s=PATIENCE_S)
     assert caught.value.pid == painter.pid
     timer.join()
 
@@ -107,7 +107,7 @@ def test_a_process_that_has_ended_is_not_waited_for():
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
     with pytest.raises(ProcessExitedError):
-        wait_for_window(process.pid, deadline_s=20)
+        wait_for_window(process.pid, deadline_s=PATIENCE_S)
 
 
 def test_place_and_size_are_followed(painter):

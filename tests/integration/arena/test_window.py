@@ -34,7 +34,7 @@ from soulslab.siphon.profile import load_profile
 from soulslab.siphon.recording.reading import read_recording
 from soulslab.siphon.recording.recorder import Recorder, RecordingOptions
 from soulslab.siphon.session import SessionOptions, Step
-from support.waiting import wait_for
+from support.waiting import PATIENCE_S, wait_for
 
 PROFILE = load_profile(PROFILE_PATH)
 EVENTS = Path(__file__).parents[2] / "support" / "window_events.py"
@@ -154,7 +154,7 @@ def test_it_ends_cleanly(display, x, tmp_path, how):
     log = tmp_path / "game.log"
     command = [*PROGRAM, "--renderer", "software", "--no-help", "--log", str(log)]
     with started(display, command, stderr=subprocess.PIPE, text=True) as process:
-        window = wait_for_window(x, process.pid, "soulslab arena", deadline_s=30)
+        window = wait_for_window(x, process.pid, "soulslab arena", deadline_s=PATIENCE_S)
         wait_for(lambda: log.exists() and log.read_bytes().count(b"\n") > 1, "some ticks")
         if how == "closed":
             window.ask_to_close()
@@ -175,7 +175,7 @@ def check_replays(log, display):
         env=os.environ | display.environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -185,7 +185,9 @@ def test_without_a_display_it_says_what_to_do(monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
     with pytest.raises(DisplayError, match="there is no display to open a window on; start it"):
         open_pipe("software")
-    done = subprocess.run([*PROGRAM, "--renderer", "gpu"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [*PROGRAM, "--renderer", "gpu"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("soulslab: there is no display to open a window on; start it")
 
@@ -197,7 +199,7 @@ def test_opengl_draws_what_the_software_renderer_draws(display, tmp_path):
         folder.mkdir()
         command = [sys.executable, str(PICTURE), renderer, str(folder)]
         environment = os.environ | display.environment()
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
         drivers[renderer] = done.stdout.strip()
         pictures[renderer] = cv2.imread(str(next(folder.glob("*.png")))).astype(int)
     assert drivers["gpu"], "OpenGL names its driver"
@@ -215,7 +217,7 @@ def test_every_key_arrives_by_its_place(display, x):
     command = [sys.executable, str(EVENTS)]
     with started(display, command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "open\n"
-        window = wait_for_window(x, process.pid, "window events", deadline_s=20)
+        window = wait_for_window(x, process.pid, "window events", deadline_s=PATIENCE_S)
         keys = open_input(window, "xtest", is_private=True)
         try:
             heard = {}

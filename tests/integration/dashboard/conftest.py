@@ -4,6 +4,7 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from support.browser import running_dashboard
+from support.waiting import PATIENCE_S
 
 #: What Chromium reports when the server has gone.
 DISCONNECTED = ("ERR_CONNECTION_REFUSED", "WebSocket connection")
@@ -21,7 +22,7 @@ def contexts():
     Pages of all tests share them, because a new context compiles a megabyte of scripts again. The cookie of a dashboard
     has the name of its port.
     """
-    expect.set_options(timeout=60_000)
+    expect.set_options(timeout=1000 * PATIENCE_S)
     made = {}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium-headless-shell", args=FLAGS)
@@ -56,7 +57,7 @@ def open_page(contexts):
 
         page = contexts(width).new_page()
         pages.append(page)
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(1000 * PATIENCE_S)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda message: note(message.text) if message.type == "error" else None)
         page.goto(url)

@@ -56,7 +56,7 @@ def state_at(episode, step):
 
 
 def wait_for_replay(page):
-    page.wait_for_function("window.soulslabLive?.endings.size === 1", timeout=60_000)
+    page.wait_for_function("window.soulslabLive?.endings.size === 1")
 
 
 def test_recorded_fight_can_be_found_and_replayed(recorded, open_page):
@@ -95,7 +95,7 @@ def test_recorded_fight_can_be_found_and_replayed(recorded, open_page):
     decision = page.evaluate("soulslabLive.moments[soulslabLive.head].decision")
     assert decision == pytest.approx((len(episode.actions) - 1) / 2, abs=2)
     expect(page.locator("#at")).to_contain_text(f"step {decision}: boss")
-    with page.expect_download(timeout=60_000) as download:
+    with page.expect_download() as download:
         page.get_by_role("link", name="Save as video").click()
     assert download.value.suggested_filename == "set_0.mp4"
     with av.open(download.value.path()) as film:

@@ -60,7 +60,7 @@ def playing(join, name, log):
 def game(shelf, run_dir):
     """A game on the machine of the learner, which joins the fleet as soon as its learner runs."""
     root, _ = shelf
-    wait_for((run_dir / JOIN_NAME).exists, "the join file", deadline_s=120.0)
+    wait_for((run_dir / JOIN_NAME).exists, "the join file")
     with playing(run_dir / JOIN_NAME, "here", root.parent / "play.log") as process:
         yield process
 
@@ -69,7 +69,7 @@ def test_page_shows_learner_and_games_and_gives_orders(shelf, run_dir, game, ope
     _, dashboard = shelf
     page = open_page(dashboard.at("/fleet/pack"))
     # The page follows the learner, whose server may not answer yet.
-    expect(page.locator("#content .state")).to_have_text("running", timeout=120_000)
+    expect(page.locator("#content .state")).to_have_text("running")
     assert float(page.locator("dl div", has_text="Memory of the learner").locator("dd").inner_text()[:-3]) > 50
     fleet = FleetFolder(run_dir)
     access = fleet.admin()
@@ -99,11 +99,11 @@ def test_page_shows_learner_and_games_and_gives_orders(shelf, run_dir, game, ope
     page.get_by_role("button", name="Continue").click()
     expect(page.locator("#content .state")).to_have_text("running")
     link = page.locator("tr", has_text="here/0").locator("a.game")
-    expect(link.locator("img")).to_be_visible(timeout=120_000)
+    expect(link.locator("img")).to_be_visible()
     assert link.locator("img").evaluate("image => image.naturalWidth") == 160
     check_widths(page)
     link.click()
-    page.wait_for_function("window.soulslabLive?.moments.length > 3", timeout=60_000)
+    page.wait_for_function("window.soulslabLive?.moments.length > 3")
     expect(page.locator("h1")).to_have_text("pack, here/0")
     expect(page.locator("#live-state")).to_have_text("live")
     assert "/fleet/pack?token=" in game.stdout.readline()
@@ -113,10 +113,10 @@ def test_page_shows_learner_and_games_and_gives_orders(shelf, run_dir, game, ope
 
 
 def test_a_machine_with_nothing_but_the_join_file_shows_its_game(tmp_path, run_dir, open_page):
-    wait_for((run_dir / JOIN_NAME).exists, "the join file", deadline_s=120.0)
+    wait_for((run_dir / JOIN_NAME).exists, "the join file")
     join = shutil.copy(run_dir / JOIN_NAME, tmp_path)
     with playing(join, "away", tmp_path / "play.log") as game:
         page = open_page(game.stdout.readline().split()[-1])
-        page.wait_for_function("window.soulslabLive?.moments.length > 3", timeout=120_000)
+        page.wait_for_function("window.soulslabLive?.moments.length > 3")
         expect(page.locator("h1")).to_have_text("away_0")
         page.goto("about:blank")

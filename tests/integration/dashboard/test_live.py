@@ -78,9 +78,9 @@ VIEWERS = """window.viewers = Promise.all(Array.from({ length: 20 }, () => new P
 
 @pytest.fixture
 def live(root, dashboard, open_page):
-    wait_for((root / "run" / FEED_NAME).exists, "the run to start", deadline_s=120.0)
+    wait_for((root / "run" / FEED_NAME).exists, "the run to start")
     page = open_page(dashboard.at("/live/run"))
-    page.wait_for_function("window.soulslabLive?.moments.length > 5", timeout=60_000)
+    page.wait_for_function("window.soulslabLive?.moments.length > 5")
     return page
 
 
@@ -139,7 +139,7 @@ def test_decisions_are_consecutive_and_continue_after_a_reload(live):
         window.WebSocket = class extends WebSocket { constructor(url) { super(url); sockets.push(this); } };
     """)
     live.reload()
-    live.wait_for_function("window.soulslabLive?.moments.length > 3", timeout=60_000)
+    live.wait_for_function("window.soulslabLive?.moments.length > 3")
     # A viewer who has paused the fight keeps it when the connection is interrupted.
     live.keyboard.press("Space")
     history = "JSON.stringify([soulslabLive.head, ...soulslabLive.moments.slice(0, 4).map(each => each.wall_ms)])"
@@ -192,9 +192,9 @@ def test_stand_in_game_is_shown(root, dashboard, open_page):
     playing = threading.Thread(target=play)
     playing.start()
     try:
-        wait_for((root / "game" / FEED_NAME).exists, "the feed of the game", deadline_s=60.0)
+        wait_for((root / "game" / FEED_NAME).exists, "the feed of the game")
         page = open_page(dashboard.at("/live/game"))
-        page.wait_for_function("window.soulslabLive?.moments.length > 3", timeout=60_000)
+        page.wait_for_function("window.soulslabLive?.moments.length > 3")
         moment = page.evaluate("(({jpeg, ...rest}) => rest)(soulslabLive.moments[0])")
         assert moment["vitals"]["boss_max_hp"] == env.unwrapped.scenario.boss_max_hp
         assert page.evaluate("soulslabLive.moments[0].jpeg.size") > 1000
@@ -225,7 +225,7 @@ def test_open_pages_recover_from_a_restart_of_the_server_without_controls(root, 
     with running_dashboard(root, log, "--read-only", port=dashboard.port) as again:
         assert again.token == dashboard.token
         live.wait_for_function("!soulslabLive.moments.length || soulslabLive.isConnected")
-        live.wait_for_function("soulslabLive.isConnected && soulslabLive.moments.length > 3", timeout=60_000)
+        live.wait_for_function("soulslabLive.isConnected && soulslabLive.moments.length > 3")
         expect(decisions).not_to_have_text(before)
         expect(runs.get_by_role("button", name="Compare")).to_be_visible()
         expect(runs.get_by_role("button", name="Start a run")).to_have_count(0)
@@ -257,7 +257,7 @@ def test_policy_plays_for_the_browser(tmp_path, open_page, request):
         request.addfinalizer(process.kill)
         link = process.stdout.readline().split()[-1]
         page = open_page(link)
-        page.wait_for_function("window.soulslabLive?.moments.length > 10", timeout=60_000)
+        page.wait_for_function("window.soulslabLive?.moments.length > 10")
         times = page.evaluate("soulslabLive.moments.map(each => each.wall_ms)")
         assert shown(page) is not None
         # The game is not faster than real time; a busy machine may make it slower.

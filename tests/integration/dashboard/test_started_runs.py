@@ -50,11 +50,11 @@ def wait_for_start(folder, n):
     """Wait until a run has started for the ``n``-th time; before, it would remove a request."""
     progress = folder / PROGRESS_NAME
     is_started = lambda: progress.exists() and progress.read_text().count("TrainStarted") == n  # noqa: E731
-    wait_for(is_started, "the run to start", deadline_s=120.0)
+    wait_for(is_started, "the run to start")
 
 
 def wait_for_end(folder):
-    wait_for(lambda: not is_held(folder / LOCK_NAME), "the run to end", deadline_s=120.0)
+    wait_for(lambda: not is_held(folder / LOCK_NAME), "the run to end")
 
 
 def check_run_that_starts(page):

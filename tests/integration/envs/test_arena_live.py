@@ -23,6 +23,7 @@ from soulslab.siphon.profile import load_profile
 from soulslab.siphon.session import SessionOptions
 from support.players import script
 from support.same_fight import ALL_TERMS, check_fight, check_observation
+from support.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +157,7 @@ def test_the_simulator_shows_its_fight_in_a_window(tmp_path):
             env=os.environ | display.environment(),
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE_S,
             check=False,
         )
     assert done.returncode == 0, done.stderr

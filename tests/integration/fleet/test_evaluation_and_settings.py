@@ -21,6 +21,7 @@ from soulslab.learn.run_folder import BEST_POLICY_NAME
 from soulslab.learn.settings import EnvSettings
 from support.fleet import FleetOnTrial, connected, fleet_settings
 from support.forked import ForkedPopen
+from support.waiting import PATIENCE_S
 
 #: The command line, ten times as fast as it is played.
 PLAY = """
@@ -28,6 +29,7 @@ import sys
 import soulslab.play.terminal_game
 soulslab.play.terminal_game.DECISION_S = 0.01
 from soulslab.cli import run
+from support.waiting import PATIENCE_S
 sys.exit(run(sys.argv[1:]))
 """
 
@@ -146,7 +148,7 @@ def play_yourself(trial):
             trial.wait_for(lambda: any(game.role == "human" and game.n_steps for game in trial.games()), "the fight")
             incarnation = next(game.incarnation for game in trial.games() if game.role == "human")
             terminal.type("q")
-            _, errors = process.communicate(timeout=60)
+            _, errors = process.communicate(timeout=PATIENCE_S)
             assert process.returncode == 0, errors
         finally:
             process.kill()

@@ -41,7 +41,7 @@ def take_all(learner, until):
         learner.commit(learner.state())
         return until(found)
 
-    wait_for(is_over, "the rows", deadline_s=60.0)
+    wait_for(is_over, "the rows")
     return found
 
 

@@ -29,11 +29,9 @@ from soulslab.learn.train import train
 from soulslab.learn.tuning.trial import remove_unneeded_files
 from support.forked import ForkedPopen, fork_further_processes
 from support.small_learner import SAVED, SmallLearner, assert_gapless, lives_of, small_settings
-from support.waiting import wait_for
+from support.waiting import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and process groups of POSIX")
-
-DEADLINE_S = 120.0
 
 
 def status_of(run_dir):
@@ -110,13 +108,13 @@ def test_a_learner_that_is_killed_comes_back_and_gets_every_step_since_its_check
             wait_for(
                 lambda: (run_dir / SAVED).exists() and len(read_archive(run_dir / SAVED)[0]["rows"]) >= n_saved,  # noqa: B023
                 "steps that are saved",
-                deadline_s=DEADLINE_S,
+                deadline_s=PATIENCE_S,
             )
         finally:
             kill(child)
         n_played = status_of(run_dir).n_steps
         # The game goes on without a learner.
-        wait_for(lambda: status_of(run_dir).n_steps > n_played + 20, "more steps", deadline_s=DEADLINE_S)  # noqa: B023
+        wait_for(lambda: status_of(run_dir).n_steps > n_played + 20, "more steps")  # noqa: B023
     pid = status_of(run_dir).pid
     learner = SmallLearner(run_dir)
     assert len(learner.rows) >= 100
@@ -143,10 +141,10 @@ def test_a_learner_that_is_killed_comes_back_and_gets_every_step_since_its_check
 
 def test_an_actor_that_is_alone_ends_at_a_signal(run_dir):
     child = start_small_learner(run_dir)
-    wait_for((run_dir / SAVED).exists, "steps that are saved", deadline_s=DEADLINE_S)
+    wait_for((run_dir / SAVED).exists, "steps that are saved")
     kill(child)
     place = find_memory_folder(run_dir)
-    wait_for(lambda: "continuing for at most 600 s" in log_of(run_dir), "a line in the log", deadline_s=DEADLINE_S)
+    wait_for(lambda: "continuing for at most 600 s" in log_of(run_dir), "a line in the log")
     os.kill(status_of(run_dir).pid, signal.SIGTERM)
     wait_for(lambda: not is_held(place / ACTOR_LOCK), "the actor's end")
     assert "stopped by SIGTERM" in log_of(run_dir)
@@ -177,7 +175,7 @@ def test_there_is_one_learner_and_one_actor(run_dir, monkeypatch, caplog):
 
 def test_a_new_run_in_the_same_folder_ends_the_actor_of_the_old_one(run_dir):
     child = start_small_learner(run_dir)
-    wait_for((run_dir / SAVED).exists, "steps that are saved", deadline_s=DEADLINE_S)
+    wait_for((run_dir / SAVED).exists, "steps that are saved")
     kill(child)
     (run_dir / SAVED).unlink()
     old = status_of(run_dir).pid
@@ -228,7 +226,7 @@ def test_training_is_killed_and_resumed(run_dir):
     child = subprocess.Popen([sys.executable, "-c", TRAINING, str(run_dir.parent)])
     store = CheckpointStore(run_dir / "checkpoints", 3)
     try:
-        wait_for(lambda: any(int(path.stem[5:]) > 100 for path in store.paths()), "checkpoints", deadline_s=DEADLINE_S)
+        wait_for(lambda: any(int(path.stem[5:]) > 100 for path in store.paths()), "checkpoints")
     finally:
         kill(child)
     n_steps = status_of(run_dir).n_steps
@@ -273,7 +271,7 @@ def test_total_steps_holds_for_a_remote_actor_that_is_ahead_of_the_learner(run_d
 def test_a_candidate_of_a_study_leaves_no_actor_and_no_memory_however_it_ends(tmp_path):
     run_dir = tmp_path / "seed_0"
     child = start_small_learner(run_dir)
-    wait_for((run_dir / SAVED).exists, "steps that are saved", deadline_s=DEADLINE_S)
+    wait_for((run_dir / SAVED).exists, "steps that are saved")
     kill(child)
     place = find_memory_folder(run_dir)
     assert is_held(place / ACTOR_LOCK)

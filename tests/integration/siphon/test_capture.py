@@ -24,7 +24,7 @@ from support.capture_contract import CaptureContract, CaptureRig
 from support.counts import held, n_clients, segments_of
 from support.doom import start_doom
 from support.painter import Painter, pattern
-from support.waiting import wait_for
+from support.waiting import PATIENCE_S, wait_for
 
 SCREEN_PX = (400, 300)
 GREEN = 0x00FF00
@@ -337,7 +337,7 @@ def test_doom_is_seen_on_two_displays_until_it_is_killed():
             for display in (one, other):
                 games.append(start_doom(display))
                 connections.append(XConnection(display.name))
-                window = wait_for_window(connections[-1], games[-1].pid, deadline_s=20)
+                window = wait_for_window(connections[-1], games[-1].pid, deadline_s=PATIENCE_S)
                 captures.append(WindowCapture(window, display))
             for capture in captures:
                 wait_for(lambda capture=capture: capture.grab(NATIVE).std() > 20, "a picture with something in it")

@@ -20,13 +20,14 @@ from soulslab.siphon.process.x11 import XConnection
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.recording.reading import read_recording
 from support.doom import start_doom
+from support.waiting import PATIENCE_S
 
 SOULSLAB = Path(sys.executable).with_name("soulslab")
-DEADLINE_S = 60.0
 COMMAND = (
     *("chocolate-doom", "-iwad", "freedoom1.wad", "-window", "-geometry", "320x240"),
     *("-nosound", "-nomouse", "-nograbmouse", "-nogui", "-skill", "4", "-warp", "1", "1"),
 )
+
 # The pistol is raised for a moment, and a shot is counted a little after the key.
 FIND_BULLETS = """
 wait 3
@@ -71,7 +72,7 @@ def serving(*arguments):
         try:
             yield process
             process.send_signal(signal.SIGINT)
-            out, errors = process.communicate(timeout=DEADLINE_S)
+            out, errors = process.communicate(timeout=PATIENCE_S)
             assert process.returncode == 0, errors
             assert "stopped" in out
         finally:
@@ -103,7 +104,7 @@ def test_a_served_game_is_reached_by_its_address(soulslab, tmp_path):
         assert "the token is missing" in soulslab("read", address, "health", code=1)
         public = Path(sys.executable).with_name("pysiphon")
         status = [public, "--host", address, "status"]
-        done = subprocess.run(status, capture_output=True, text=True, timeout=DEADLINE_S, check=True)
+        done = subprocess.run(status, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
         assert "Server Status" in done.stdout
     assert not (tmp_path / "doom.sock").exists()
 
@@ -116,7 +117,7 @@ def doom():
         try:
             x = XConnection(display.name)
             try:
-                wait_for_window(x, game.pid, deadline_s=DEADLINE_S)
+                wait_for_window(x, game.pid, deadline_s=PATIENCE_S)
                 yield game
             finally:
                 x.close()

@@ -20,7 +20,7 @@ from soulslab.siphon.profile import ClockFacts, Process, Profile, load_profile
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions, Step
-from support.waiting import wait_for
+from support.waiting import PATIENCE_S, wait_for
 
 SOURCE = Path(__file__).parents[2] / "support" / "start_program.c"
 DOOM = load_profile(profile_path(Path("doom")))
@@ -195,7 +195,7 @@ def play(seed, n_steps):
         seen = [game.clock.game_time_s]
         for _ in range(n_steps):
             held = tuple(key for key in KEYS if keys.random() < 0.35)
-            result = game.step(Step(held=held, advance_s=1 / 35, frame=NATIVE))
+            result = game.step(Step(held=held, advance_s=1 / 35, frame=NATIVE, deadline_s=PATIENCE_S))
             seen.append((dict(result.snapshot), hashlib.sha256(result.frame.pixels).hexdigest()))
     return seen
 

@@ -27,7 +27,7 @@ from soulslab.siphon.profile import load_profile
 from soulslab.siphon.tick_alignment import advance_to_tick_middle
 from support.launching import launch
 from support.long_form import IS_LONG
-from support.waiting import wait_for
+from support.waiting import PATIENCE_S, wait_for
 
 DOOM = load_profile(Path(soulslab.games.doom.__file__).with_name("profile.toml"))
 TIC_S = 1 / 35
@@ -52,7 +52,7 @@ class Doom:
         undo.callback(self.memory.close)
         x = XConnection(display.name)
         undo.callback(x.close)
-        window = wait_for_window(x, self.process.pid, deadline_s=30.0)
+        window = wait_for_window(x, self.process.pid, deadline_s=PATIENCE_S)
         places = resolve_addresses(DOOM, self.memory, read_image(self.memory, DOOM.process.executable))
         self.values = AttributeTable(DOOM, self.memory, places)
         wait_for(self.is_in_level)

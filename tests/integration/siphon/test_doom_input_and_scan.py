@@ -25,10 +25,9 @@ from soulslab.siphon.scanner.pointers import PointerMap, modules_of, verify
 from soulslab.siphon.scanner.signature import find_signature
 from soulslab.siphon.scanner.value_scan import ValueScan
 from support.launching import launch
-from support.waiting import wait_for
+from support.waiting import PATIENCE_S, wait_for
 
 DOOM = load_profile(Path(soulslab.games.doom.__file__).with_name("profile.toml"))
-DEADLINE_S = 30.0
 FULL_HEALTH = 100
 
 
@@ -42,7 +41,7 @@ class Doom:
         undo.callback(self.memory.close)
         x = XConnection(display.name)
         undo.callback(x.close)
-        self.window = wait_for_window(x, process.pid, deadline_s=DEADLINE_S)
+        self.window = wait_for_window(x, process.pid, deadline_s=PATIENCE_S)
         self.image = read_image(self.memory, DOOM.process.executable)
         places = resolve_addresses(DOOM, self.memory, self.image)
         self.values = AttributeTable(DOOM, self.memory, places)

@@ -53,7 +53,7 @@ def server_of_doom(folder):
         [Path(sys.executable).with_name("soulslab"), *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        wait_for(lambda: answers(address) or process.poll() is not None, deadline_s=60.0)
+        wait_for(lambda: answers(address) or process.poll() is not None)
         assert process.poll() is None
         yield process, address
     finally:

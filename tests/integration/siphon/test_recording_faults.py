@@ -11,6 +11,7 @@ import pytest
 
 from soulslab.siphon.recording.committed_file import finish_commit, journal_of
 from soulslab.siphon.recording.reading import read_recording, video_frames
+from support.waiting import PATIENCE_S
 
 PROGRAM = Path(__file__).parents[2] / "support" / "recording_program.py"
 RATE_HZ = 100
@@ -67,7 +68,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_game(tmp_path):
     path = tmp_path / "a.h5"
     with start(path, "dataset", 0.05, 400_000) as program:
         try:
-            output, _ = program.communicate(timeout=60)
+            output, _ = program.communicate(timeout=PATIENCE_S)
         finally:
             program.kill()
     assert program.returncode == 0
@@ -90,7 +91,7 @@ def test_a_full_disk(tmp_path):
     try:
         with start(disk / "a.h5", "dataset", 0.05) as program:
             try:
-                output, _ = program.communicate(timeout=60)
+                output, _ = program.communicate(timeout=PATIENCE_S)
             finally:
                 program.kill()
         assert "No space left on device" in output
@@ -105,7 +106,7 @@ def test_a_full_disk(tmp_path):
 def test_a_program_that_forgets_its_recorder_ends_and_so_does_the_recording(tmp_path):
     with start(tmp_path / "a.h5", "dataset", 0.5, 0, "forget") as program:
         try:
-            assert program.wait(timeout=60) == 0
+            assert program.wait(timeout=PATIENCE_S) == 0
         finally:
             program.kill()
     assert len(read_recording(tmp_path / "a.h5")) >= 1

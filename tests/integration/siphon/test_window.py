@@ -23,7 +23,7 @@ from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.process.window import Window, display_of, find_window, wait_for_window
 from soulslab.siphon.process.x11 import XConnection
 from support.painter import Painter
-from support.waiting import wait_for
+from support.waiting import PATIENCE_S, wait_for
 
 SCREEN_PX = (320, 240)
 
@@ -76,7 +76,7 @@ def test_a_window_inside_the_frame_of_a_window_manager_is_found(x, display, pain
 def test_it_is_waited_for(x, painter):
     timer = threading.Timer(0.05, painter.open, (0, 0, 80, 50))
     timer.start()
-    window = wait_for_window(x, painter.pid, deadline_s=20)
+    window = wait_for_window(x, painter.pid, deadline_s=PATIENCE_S)
     timer.join()
     assert window.state().width_px == 80
 
@@ -92,12 +92,12 @@ def test_waiting_ends_with_the_process(x):
     timer = threading.Timer(0.05, child.kill)
     timer.start()
     with pytest.raises(ProcessExitedError, match="before it showed a window") as caught:
-        wait_for_window(x, child.pid, deadline_s=20)
+        wait_for_window(x, child.pid, deadline_s=PATIENCE_S)
     assert caught.value.pid == child.pid
     timer.join()
     child.wait()
     with pytest.raises(ProcessExitedError):
-        wait_for_window(x, child.pid, deadline_s=20)
+        wait_for_window(x, child.pid, deadline_s=PATIENCE_S)
 
 
 def test_waiting_ends_with_the_display():
@@ -106,7 +106,7 @@ def test_waiting_ends_with_the_display():
     timer = threading.Timer(0.05, os.kill, (display.pid, signal.SIGKILL))
     timer.start()
     with pytest.raises(DisplayError, match="has ended"):
-        wait_for_window(x, os.getpid(), deadline_s=20)
+        wait_for_window(x, os.getpid(), deadline_s=PATIENCE_S)
     timer.join()
     x.close()
     display.close()

@@ -44,13 +44,15 @@ from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions
 
 path, token, certificate, key = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), Path(sys.argv[4])
+# The window may have to compile the rules of the fight.
+options = SessionOptions(launch="always", input_backend="pad", deadline_s=600.0)
 
 def serve_until_line(session):
     with serve(session, ServerOptions(token=token, tls_certificate=certificate, tls_key=key)) as server:
         print(f"at {server.address};", flush=True)
         sys.stdin.readline()
 
-with open_session(stand_in(path), SessionOptions(launch="always", input_backend="pad")) as window:
+with open_session(stand_in(path), options) as window:
     window.clock.pause()
     serve_until_line(window)
     window.clock.advance(4.0)

@@ -9,6 +9,7 @@ import pytest
 
 import soulslab.arena.kernel as kernel_module
 from soulslab.arena.duel_rules import begin
+from support.waiting import PATIENCE_S
 
 SOURCE = Path(kernel_module.__file__)
 
@@ -54,6 +55,7 @@ import numpy as np
 from soulslab.arena.boss_file import load_boss
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.simulator import FightOptions, Simulator, reset_duels
+from support.waiting import PATIENCE_S
 logging.basicConfig(level=logging.INFO, format="%(message)s")
 folder = Path(sys.argv[1])
 (folder / f"ready{sys.argv[2]}").touch()
@@ -77,7 +79,7 @@ def test_processes_that_start_together_compile_once(tmp_path):
         )
         for number in range(3)
     ]
-    ends = [worker.communicate(timeout=300) for worker in workers]
+    ends = [worker.communicate(timeout=PATIENCE_S) for worker in workers]
     assert sorted(out.strip() for out, _ in ends) == ["0", "0", "1"], ends
     assert "".join(said for _, said in ends).count("compiling the rules of the fight, once per machine") == 1
 

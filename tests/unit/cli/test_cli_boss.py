@@ -14,7 +14,7 @@ from soulslab import cli
 from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.fitting.recorded_fight import read_fights
 from support.forked import ForkedPopen
-from support.waiting import wait_for
+from support.waiting import PATIENCE_S, wait_for
 
 MAIN = "from soulslab.cli import main; main()"
 
@@ -30,7 +30,7 @@ def interrupt(arguments, is_due):
         try:
             wait_for(is_time, "the moment of the interrupt")
             process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=60) == cli.EXIT_INTERRUPTED
+            assert process.wait(timeout=PATIENCE_S) == cli.EXIT_INTERRUPTED
         finally:
             process.kill()
         return "".join(process.stderr.read().split())  # the log breaks long lines wherever it has to

@@ -15,6 +15,7 @@ import pytest
 
 from soulslab.config.hdf5_files import Hdf5Reader
 from soulslab.errors import RecordingError
+from support.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +201,7 @@ def test_an_interrupt_ends_the_reader_and_its_process(tmp_path):
             assert time.monotonic() < deadline
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        assert "KeyboardInterrupt" in process.communicate(timeout=60)[1]
+        assert "KeyboardInterrupt" in process.communicate(timeout=PATIENCE_S)[1]
         assert not child.is_running()
     finally:
         process.kill()

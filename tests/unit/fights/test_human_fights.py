@@ -15,6 +15,7 @@ from soulslab.learn.settings import EnvSettings
 
 pytest.importorskip("termios", reason="pseudo-terminals are POSIX; Windows has another keyboard")
 from support.pty import Pty
+from support.waiting import PATIENCE_S
 
 #: The command line itself, ten times as fast as it is played.
 PLAY = """
@@ -22,6 +23,7 @@ import sys
 import soulslab.play.terminal_game
 soulslab.play.terminal_game.DECISION_S = 0.01
 from soulslab.cli import run
+from support.waiting import PATIENCE_S
 sys.exit(run(sys.argv[1:]))
 """
 OPTIONS = {"phase": "1", "skip_locked": True}
@@ -80,6 +82,6 @@ def check_two_fights(process, pty, out):
     second = pty.wait_for("W A S D", after=first.end())
     pty.wait_for("R another fight", after=second.end())
     pty.type("q")
-    errors = process.communicate(timeout=60)[1]
+    errors = process.communicate(timeout=PATIENCE_S)[1]
     assert process.returncode == 0, errors
     assert "2 fights" in errors

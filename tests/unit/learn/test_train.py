@@ -31,6 +31,7 @@ from soulslab.learn.sinks import run_sinks
 from soulslab.learn.telemetry import CheckpointSaved, TrainFinished, TrainProgress, TrainStarted
 from soulslab.learn.train import train
 from support.forked import ForkedPopen
+from support.waiting import PATIENCE_S
 
 TESTS = Path(__file__).parents[2]
 
@@ -43,6 +44,7 @@ from support.toys import register_toys
 from soulslab.config import load_settings
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.train import train
+from support.waiting import PATIENCE_S
 register_toys()
 for run_dir in map(Path, sys.argv[2:]):
     settings = load_settings(TrainSettings, run_dir / "config.toml")
@@ -82,7 +84,7 @@ def newest(run_dir):
 def resume_in_fresh_process(*run_dirs):
     command = [sys.executable, "-c", RESUME, str(TESTS), *map(str, run_dirs)]
     with ForkedPopen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
     return out.split()
 

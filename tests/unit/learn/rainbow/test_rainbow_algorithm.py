@@ -45,7 +45,7 @@ from soulslab.learn.train import train
 from soulslab.learn.training import load_run_settings
 from support.fights import ARENA, record_random
 from support.forked import ForkedPopen
-from support.waiting import wait_for
+from support.waiting import PATIENCE_S, wait_for
 
 TESTS = Path(__file__).parents[3]
 
@@ -105,7 +105,7 @@ def start(how, *runs):
 
 
 def check_finished(process):
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
     return out.split()
 
@@ -242,7 +242,7 @@ def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint_bit_for_bit(corr
         assert process.poll() is None, process.communicate()[1]
         return progress.exists() and progress.read_text().count("CheckpointSaved") >= 3
 
-    wait_for(has_saved, "three checkpoints", deadline_s=120.0)
+    wait_for(has_saved, "three checkpoints")
     process.kill()
     process.communicate()
     assert check_finished(start("resume", (run_dir, run_dir / "config.toml"))) == ["completed"]

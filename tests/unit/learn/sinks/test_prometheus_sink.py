@@ -17,6 +17,7 @@ from soulslab.learn.sinks.metric_names import MESSAGES, NAME_TAGS
 from soulslab.learn.telemetry import FightStats, TrainFinished, TrainStarted
 from support.messages import EVALUATED, LEARNING, PROGRESS, example, unknown
 from support.scrapes import families, fetch, open_families, samples, value
+from support.waiting import PATIENCE_S
 
 EVERY = pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
 
@@ -269,6 +270,6 @@ def test_a_process_that_ends_without_closing_does_not_hang():
     )
     port = int(child.stdout.readline())
     assert fetch(f"http://127.0.0.1:{port}/metrics") == ""
-    child.communicate("\n", timeout=20.0)
+    child.communicate("\n", timeout=PATIENCE_S)
     assert child.returncode == 0
     PrometheusSink(port).close()

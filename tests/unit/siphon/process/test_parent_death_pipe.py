@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 from soulslab.siphon.process.child_process import ParentDeathPipe
+from support.waiting import PATIENCE_S
 
-DEADLINE_S = 20
 # A process that starts a group of two, ties it to itself, says so and is killed.
 OWNER = """
 import os, signal, subprocess, sys
@@ -32,14 +32,14 @@ def run_owner(how):
 def kill(owner):
     owner.stdin.write(b"\n")
     owner.stdin.close()
-    assert owner.wait(DEADLINE_S) == -signal.SIGKILL
+    assert owner.wait(PATIENCE_S) == -signal.SIGKILL
 
 
 def test_a_whole_group_is_killed_when_we_are():
     owner = run_owner("keep")
     assert not select.select([owner.stdout], [], [], 0)[0]
     kill(owner)
-    assert select.select([owner.stdout], [], [], DEADLINE_S)[0]
+    assert select.select([owner.stdout], [], [], PATIENCE_S)[0]
     assert owner.stdout.read() == b""
     owner.stdout.close()
 
@@ -59,6 +59,6 @@ def test_it_fires_when_our_end_closes():
     child = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, pass_fds=[line.fd])
     line.tie(child.pid, signal.SIGTERM)
     os.close(line._our_end)
-    assert child.wait(DEADLINE_S) == -signal.SIGTERM
+    assert child.wait(PATIENCE_S) == -signal.SIGTERM
     child.stdin.close()
     os.close(line.fd)

@@ -25,11 +25,11 @@ from soulslab.siphon.rpc.server import MAX_CALLS, ServerOptions, serve
 from soulslab.siphon.session import SessionOptions, Step
 from soulslab.testing.fake_session import LAYOUT, OWNER_OFFSET, FakeSession
 from support.other_user import NOBODY, relayed
+from support.waiting import PATIENCE_S
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may start a process of another user")
 N_SILENT = MAX_CALLS + 16
 #: A generous limit, in seconds; what is tested takes milliseconds, or did not end at all.
-SOON_S = 30.0
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_the_same_user_needs_no_token_without_a_token(toys, address):
         with connect(server.address) as remote:
             assert remote.read("hp") == 100
         with make_endpoint(server.address, "", None).open_channel() as channel:
-            assert channel.unary_unary("/other.Service/Twice")(b"ab", timeout=SOON_S) == b"abab"
+            assert channel.unary_unary("/other.Service/Twice")(b"ab", timeout=PATIENCE_S) == b"abab"
 
 
 @needs_root
@@ -90,10 +90,10 @@ def test_another_user_is_refused_without_the_token(toys):
         channel = stack.enter_context(make_endpoint(f"127.0.0.1:{port}", "", None).open_channel())
         twice = channel.unary_unary("/other.Service/Twice")
         with pytest.raises(grpc.RpcError, match=f"of user {NOBODY}, and the server serves user 0 only") as caught:
-            twice(b"ab", timeout=SOON_S)
+            twice(b"ab", timeout=PATIENCE_S)
         assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
         token = ((m.TOKEN_KEY, f"Bearer {server.token.reveal()}"),)
-        assert twice(b"ab", timeout=SOON_S, metadata=token) == b"abab"
+        assert twice(b"ab", timeout=PATIENCE_S, metadata=token) == b"abab"
         with connect(f"127.0.0.1:{port}", token=server.token) as remote:
             assert remote.read("hp") == 100
     with serve(toys, ServerOptions(needs_token=False)) as server:
@@ -121,7 +121,7 @@ def test_silent_calls_do_not_block_other_calls(toys, method):
         make_endpoint(server.address, "", None).open_channel() as channel,
     ):
         calls = [silent(channel, method) for _ in range(N_SILENT)]
-        with connect(server.address, deadline_s=SOON_S) as remote:
+        with connect(server.address, deadline_s=PATIENCE_S) as remote:
             assert remote.read("hp") == 100
         for call in calls:
             call.cancel()
@@ -134,7 +134,7 @@ def test_a_call_without_the_token_is_refused_before_it_sends_anything(toys, meth
             with pytest.raises(grpc.RpcError) as caught:
                 next(call)
             assert caught.value.code() in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.RESOURCE_EXHAUSTED)
-        with connect(server.address, token=server.token, deadline_s=SOON_S) as remote:
+        with connect(server.address, token=server.token, deadline_s=PATIENCE_S) as remote:
             assert remote.read("hp") == 100
 
 
@@ -143,7 +143,7 @@ def test_a_call_that_ends_without_a_message_is_an_error(toys):
         metadata = ((m.TOKEN_KEY, f"Bearer {server.token.reveal()}"),)
         for method in ("Attach", "Read"):
             with pytest.raises(grpc.RpcError, match="ended before its first message") as caught:
-                next(channel.stream_stream(f"/{m.SERVICE}/{method}")(iter(()), metadata=metadata, timeout=SOON_S))
+                next(channel.stream_stream(f"/{m.SERVICE}/{method}")(iter(()), metadata=metadata, timeout=PATIENCE_S))
             assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
@@ -151,7 +151,7 @@ def test_a_handshake_that_does_not_end_is_closed(toys, monkeypatch):
     monkeypatch.setattr(server_module, "HANDSHAKE_TIMEOUT_MS", 300)
     with serve(toys) as server:
         host, port = server.address.split(":")
-        with socket.create_connection((host, int(port)), timeout=SOON_S) as mute:
+        with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as mute:
             while mute.recv(4096):  # the server's settings, then the end
                 pass
 
@@ -288,7 +288,7 @@ def test_a_server_may_permit_writes_at_any_address(toys):
 
 def test_a_read_only_server_refuses_every_change():
     with FakeSession(SessionOptions(is_read_only=True)) as toys, serve(toys) as server:
-        options = {"token": server.token, "deadline_s": SOON_S}
+        options = {"token": server.token, "deadline_s": PATIENCE_S}
         with connect(server.address, **options) as remote, connect(server.address, **options) as other:
             assert remote.info.is_read_only
             for request in (

@@ -16,9 +16,9 @@ from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.rpc.wire_encoding import encode, make_decoder
 from soulslab.siphon.session import SessionOptions, Step
 from soulslab.testing.fake_session import TOY_PROFILE, FakeSession
+from support.waiting import PATIENCE_S
 
 TOKEN = "0123456789abcdef"  # noqa: S105  (of this test)
-DEADLINE_S = 20.0
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def stream(server):
         def ask(request):
             calls = [encode(m.Hello(m.VERSION, "test")), encode(m.Call(1, 1.0, request))]
             attach = channel.stream_stream(f"/{m.SERVICE}/Attach")
-            call = attach(iter(calls), timeout=DEADLINE_S, metadata=[(m.TOKEN_KEY, bearer(TOKEN))])
+            call = attach(iter(calls), timeout=PATIENCE_S, metadata=[(m.TOKEN_KEY, bearer(TOKEN))])
             welcomes.decode(next(call))
             return answers.decode(next(call)).failure
 
@@ -53,7 +53,7 @@ def stream(server):
 def test_a_rate_of_looks_that_no_timer_can_wait_for_is_refused(server, rate_hz, caplog):
     with make_endpoint(server.address, TOKEN, None).open_channel() as channel:
         watch = channel.unary_stream(f"/{m.SERVICE}/Watch")
-        looks = watch(encode(m.Watch(rate_hz)), timeout=DEADLINE_S, metadata=[(m.TOKEN_KEY, bearer(TOKEN))])
+        looks = watch(encode(m.Watch(rate_hz)), timeout=PATIENCE_S, metadata=[(m.TOKEN_KEY, bearer(TOKEN))])
         with pytest.raises(grpc.RpcError) as raised:
             list(looks)
     assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT
@@ -114,7 +114,7 @@ def _call_raw(port, headers, body):
     ]
     block = b"".join(b"\0" + _text(name) + _text(value) for name, value in [*fixed, *headers])
     message = b"\0" + struct.pack(">I", len(body)) + body
-    with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
         connection.sendall(
             b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
             + _frame(4, 0, 0, b"")

@@ -9,6 +9,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from pysiphon.generated import siphon_service_pb2 as public
 
 from soulslab.siphon.rpc.public import siphon_service_pb2 as messages
+from support.waiting import PATIENCE_S
 
 SCRIPT = Path(__file__).parents[5] / "scripts" / "public_protocol.py"
 
@@ -54,4 +55,4 @@ def test_every_name_number_and_type_is_that_of_pysiphon():
 def test_a_public_client_can_live_in_the_same_process_in_any_order():
     ours, theirs = "soulslab.siphon.rpc.public.siphon_service_pb2", "pysiphon.generated.siphon_service_pb2"
     for first, second in ((ours, theirs), (theirs, ours)):
-        subprocess.run([sys.executable, "-c", f"import {first}, {second}"], check=True, timeout=60)
+        subprocess.run([sys.executable, "-c", f"import {first}, {second}"], check=True, timeout=PATIENCE_S)

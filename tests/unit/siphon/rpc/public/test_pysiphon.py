@@ -8,7 +8,7 @@ from pysiphon import SiphonClient
 
 from soulslab.siphon.recording.reading import read_recording
 from support.public_siphon import TOY_TOML, public_server
-from support.waiting import wait_for
+from support.waiting import PATIENCE_S, wait_for
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_a_recording(client, tmp_path):
 
 def pysiphon(server, *arguments, **options):
     command = [sys.executable, "-m", "pysiphon.cli", "--host", f"127.0.0.1:{server.port}", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, **options)
 
 
 def test_the_prompt_knows_every_command(server, config, tmp_path):
