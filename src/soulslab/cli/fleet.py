@@ -14,7 +14,7 @@ from cyclopts.validators import Number
 
 from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, counted, print_line, table_console
 from soulslab.cli.parameters import Flag, Overrides, PrometheusPort, Repeated, TokenFile, option_group, token_options
-from soulslab.cli.train import dashboard_beside, log_time_limit
+from soulslab.cli.train import dashboard_beside, log_completion
 from soulslab.errors import ConfigError
 from soulslab.fleet.defaults import EPSILON_ALPHA, FROZEN_S, MAX_MEMORY_MB, SPOOL_MB
 
@@ -111,7 +111,7 @@ def learn(*, flags: LearnFlags = LearnFlags()) -> int:
         _log.info("to resume: soulslab fleet learn --resume %s%s", folder, trust_flag(settings))
         return EXIT_INTERRUPTED
     if result.reason is StopReason.TIME:
-        log_time_limit(result, settings, f"soulslab fleet learn --resume {folder}{trust_flag(settings)}")
+        log_completion(f"soulslab fleet learn --resume {folder}{trust_flag(settings)}")
     return EXIT_OK
 
 

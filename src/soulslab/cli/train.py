@@ -28,7 +28,6 @@ from soulslab.errors import ConfigError
 _log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
-    from soulslab.learn.run_folder import TrainResult
     from soulslab.learn.training import AnySettings
     from soulslab.learn.tuning.settings import TuneSettings
 
@@ -96,14 +95,12 @@ def train(*, flags: TrainFlags = TrainFlags()) -> int:
         _log.info("to resume: soulslab train --resume %s%s", folder, trust_flag(settings))
         return EXIT_INTERRUPTED
     if result.reason is StopReason.TIME:
-        log_time_limit(result, settings, f"soulslab train --resume {folder}{trust_flag(settings)}")
+        log_completion(f"soulslab train --resume {folder}{trust_flag(settings)}")
     return EXIT_OK
 
 
-def log_time_limit(result: TrainResult, settings: AnySettings, command: str) -> None:
-    """Write how much of a run was done when its time limit ended it, and the command that trains on to the end."""
-    total, limit_s = settings.run.total_steps, settings.run.max_seconds
-    _log.info("run.max_seconds = %g ended the run after %d of %d decisions", limit_s, result.env_steps, total)
+def log_completion(command: str) -> None:
+    """Write the command that completes a run that its time limit has ended."""
     _log.info("to complete the training: %s --set run.max_seconds=inf", command)
 
 

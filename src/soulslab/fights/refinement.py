@@ -17,7 +17,6 @@ decision, in which the boss or the player may have died, or neither.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -42,7 +41,7 @@ from soulslab.learn.environment import environment_seed, sizes_of_one
 from soulslab.learn.evaluate import Interval, wilson_interval
 from soulslab.learn.players import load_player
 from soulslab.learn.policy_header import Player
-from soulslab.learn.run_folder import CHECKPOINTS_NAME, CONFIG_NAME, StopReason
+from soulslab.learn.run_folder import CHECKPOINTS_NAME, CONFIG_NAME
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.telemetry import Sink
 from soulslab.learn.train import train_uninterrupted
@@ -57,7 +56,6 @@ MAX_STATE_BYTES: Final = 64 << 20
 #: Factor of the learning rate: a trained policy would forget much at the rate of the beginning.
 LR_FACTOR: Final = 0.2
 
-_log = logging.getLogger(__name__)
 
 OpenSinks: TypeAlias = Callable[[Path], Sequence[Sink]]
 
@@ -246,10 +244,7 @@ def _play_round(
 def _train(settings: TrainSettings, run: Path, open_sinks: OpenSinks) -> None:
     """Train, or resume the training in a folder; one that is complete ends at once."""
     has_checkpoint = bool(CheckpointStore(run / CHECKPOINTS_NAME, keep=1).paths())
-    result = train_uninterrupted(settings, run, resume=has_checkpoint, sinks=open_sinks(run))
-    if result.reason is StopReason.TIME:
-        limit_s, total = settings.run.max_seconds, settings.run.total_steps
-        _log.info("run.max_seconds = %g ended the training after %d of %d decisions", limit_s, result.env_steps, total)
+    train_uninterrupted(settings, run, resume=has_checkpoint, sinks=open_sinks(run))
 
 
 def _continued(trained: TrainSettings, run: Path, boss: Path, settings: RefineSettings, number: int) -> TrainSettings:

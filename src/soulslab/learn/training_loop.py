@@ -151,6 +151,14 @@ class TrainingLoop:
             self._save()
             if reason is StopReason.INTERRUPTED:
                 _log.info("%s: the run is saved and can be resumed", request.signal_name or "stop request")
+            if reason is StopReason.TIME:
+                n_steps = self._algorithm.env_steps
+                _log.info(
+                    "run.max_seconds = %g ended the run after %d of %d decisions",
+                    run.max_seconds,
+                    n_steps,
+                    run.total_steps,
+                )
         seconds, episodes, env_steps = self._seconds(), self._algorithm.episodes, self._algorithm.env_steps
         self._send(telemetry.TrainFinished(env_steps=env_steps, seconds=seconds, reason=reason.value))
         return TrainResult(

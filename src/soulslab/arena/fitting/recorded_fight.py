@@ -119,8 +119,9 @@ def save_fight(folder: Path, fight: RecordedFight) -> Path:
         path = folder / f"fight_{1 + last_number(folder):04d}.npz"
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise RecordingError(folder, f"cannot be written: {error.strerror or error}; choose another folder") from error
+    finally:
+        temporary.unlink(missing_ok=True)
     return path
 
 

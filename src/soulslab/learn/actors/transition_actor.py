@@ -138,7 +138,6 @@ class Actor:
             **self._observer.state(),
             "noise": self._policy.noise_state(),
             "blocked": self._blocked.copy(),
-            "is_first": self._episode_steps == 0,
             "episode_steps": self._episode_steps.copy(),
             "env_steps": np.array([self.env_steps]),
             "episodes": np.frombuffer(self._counter.state(), np.uint8).copy(),
