@@ -27,7 +27,6 @@ from soulslab.arena.fitting.choices import Follower, MoveChoice, choices, fit_ch
 from soulslab.arena.fitting.estimate import Estimate, between, exact, seconds
 from soulslab.arena.fitting.ground import fit_ground
 from soulslab.arena.fitting.hit_windows import (
-    LONGEST_TICKS,
     NO_OTHERS,
     HitWindow,
     OtherAreas,
@@ -36,7 +35,7 @@ from soulslab.arena.fitting.hit_windows import (
     unseen_window,
 )
 from soulslab.arena.fitting.motion import advance, likely_starts, roaming, steps_of, tracking
-from soulslab.arena.fitting.projectiles import FAR_M, RADIUS_M, Throw, find_throws
+from soulslab.arena.fitting.projectiles import RADIUS_M, Throw, find_throws
 from soulslab.arena.fitting.recorded_fight import RecordedFight
 from soulslab.arena.fitting.vitals import (
     USUAL_POISE,
@@ -237,16 +236,8 @@ def _windows(
     limit = duration.value if duration else float(USUAL_DURATION)
     mine = set(indices)
     hits = [hit for hit in o.hits if hit.attack in mine]
-    throws = find_throws(o, hits)
-    # An irregular area may hit later farther away, but for no longer than a window, and not where only projectiles hit.
-    is_blade = (
-        others.are_irregular
-        and max((hit.k for hit in hits), default=0) - min((hit.k for hit in hits), default=0) <= LONGEST_TICKS
-        and max((hit.gap for hit in hits), default=0.0) < FAR_M
-    )
-    if throws and not is_blade:
-        windows: list[Found] = list(throws)
-    else:
+    windows: list[Found] = list(find_throws(o, indices, hits, are_irregular=others.are_irregular))
+    if not windows:
         windows = list(find_windows(o, indices, [hit for hit in hits if hit.is_during], factor, others))
     is_explained = bool(windows)
     if not windows:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from soulslab.arena.fitting.attacks import Hit, Observations
 from soulslab.arena.fitting.estimate import Estimate, middle
+from soulslab.arena.fitting.hit_windows import LONGEST_TICKS
 from soulslab.arena.records import TICKS_PER_S
 
 SPEEDS_M_S = np.arange(5.0, 40.1, 0.25)
@@ -18,10 +19,14 @@ APART_TICKS = 12
 #: Radius of a projectile that is assumed; a hit shows only the sum of radius and speed times time.
 RADIUS_M, RADIUS_LOW_M, RADIUS_HIGH_M = 0.5, 0.3, 0.8
 #: Fewest hits, and least spread of their distances, that show a projectile.
-MIN_HITS, MIN_SPREAD_M = 4, 2.0
+MIN_HITS, MIN_SPREAD_M = 4, 1.5
 #: Cost of a flight, as a share of the cost of blades, below which hits are those of projectiles; and that share with a
 #: hit from farther away than blades reach.
 FLIGHT_SHARE, FAR_SHARE, FAR_M = 0.5, 0.6, 10.0
+#: Mean deviation of the hits from a flight that no irregular blade has (ticks).
+EXACT_TICKS = 0.75
+#: A player who is not farther aside than this is in the way of a projectile straight ahead.
+AHEAD_M = 0.4
 #: Longest flight.
 MAX_FLIGHT_TICKS = 240
 SPREADS_RAD = np.arange(0.06, 0.6, 0.02)
@@ -46,10 +51,17 @@ class Throw(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     hits: tuple[Hit, ...]
 
 
-def find_throws(o: Observations, hits: Sequence[Hit]) -> list[Throw]:
-    """Return the throws of one kind of attack, given all hits while it was under way and until the next one.
+def find_throws(o: Observations, indices: Sequence[int], hits: Sequence[Hit], *, are_irregular: bool) -> list[Throw]:
+    """Return the throws of one kind of attack; the result is empty if the hits show none.
 
-    Hits of melee windows are not explained by a flight; the result is empty if the hits show none.
+    Hits of melee windows are not explained by a flight. The blades of a boss with irregular areas may also hit later
+    farther away, so its hits must be those of no blade.
+
+    Args:
+        o: The observations.
+        indices: Indices of all attacks of this kind.
+        hits: All hits while they were under way and until the next one.
+        are_irregular: Whether the areas of the boss are irregular.
     """
     hits = [hit for hit in hits if hit.attack >= 0 and hit.k <= MAX_FLIGHT_TICKS]
     if len(hits) < MIN_HITS:
@@ -57,20 +69,31 @@ def find_throws(o: Observations, hits: Sequence[Hit]) -> list[Throw]:
     ks = np.array([hit.k for hit in hits], np.float64)
     distance, aside = _from_throw(o, hits, int(ks.min()))
     radius = o.knight.vitals.radius_m + RADIUS_M
-    far = distance > radius + 0.6  # nearer ones hit in the tick of the throw
-    if far.sum() < MIN_HITS or np.ptp(distance[far]) < MIN_SPREAD_M:
+    flight_m = np.maximum(distance - radius, 0.0)  # near ones hit in the tick of the throw
+    gap = np.array([hit.gap for hit in hits])
+    # Others came late: the player was invulnerable, or another projectile had just hit it.
+    is_exact = np.array([hit.is_exact for hit in hits])
+    flown = is_exact if is_exact.sum() >= MIN_HITS else np.ones(len(hits), np.bool_)
+    # A boss that charges also hits later farther away, but it is near at the hit.
+    if min(np.ptp(flight_m[flown]), np.ptp(gap[flown])) < MIN_SPREAD_M:
         return []
-    costs = [_cost(ks[far] - distance[far] * TICKS_PER_S / speed) for speed in SPEEDS_M_S]
+    costs = [_cost(ks[flown] - flight_m[flown] * TICKS_PER_S / speed) for speed in SPEEDS_M_S]
     best = int(np.argmin(costs))
     most = FAR_SHARE if distance.max() > FAR_M else FLIGHT_SHARE
-    if costs[best] >= most * _cost(ks[far]) and not any(not hit.is_during for hit in hits):
+    if costs[best] >= most * _cost(ks[flown]) and not any(not hit.is_during for hit in hits):
         return []
+    residuals = _deviations(ks[flown] - flight_m[flown] * TICKS_PER_S / SPEEDS_M_S[best])
+    if are_irregular and np.ptp(ks) <= LONGEST_TICKS and gap.max() < FAR_M:
+        first = float(np.median((ks - flight_m * TICKS_PER_S / SPEEDS_M_S[best])[flown]))
+        if residuals.mean() > EXACT_TICKS or _was_missed(o, indices, first, float(SPEEDS_M_S[best]), flight_m.max()):
+            return []
     near_best = SPEEDS_M_S[np.array(costs) <= costs[best] * 1.5 + 1.0]
     speed = Estimate(float(SPEEDS_M_S[best]), float(near_best.min()) - 0.25, float(near_best.max()) + 0.25)
-    intercepts = ks - np.where(far, (distance - radius) * TICKS_PER_S / speed.value, 0.0)
+    intercepts = ks - flight_m * TICKS_PER_S / speed.value
     throws = []
-    parts = _clusters(intercepts)
-    largest = max(map(len, parts))
+    # A projectile that was thrown before the attack began is that of another attack.
+    parts = [part for part in _clusters(intercepts) if middle(intercepts[part]) > 0.0]
+    largest = max(map(len, parts), default=0)
     # A single late hit is that of a projectile which the player met on its way.
     for part in (part for part in parts if len(part) >= max(2, 0.1 * largest)):
         mine = [hits[i] for i in part]
@@ -114,11 +137,37 @@ def _clusters(intercepts: NDArray[np.float64]) -> list[NDArray[np.int64]]:
     return [part for part in np.split(order, cuts) if len(part) >= 1]
 
 
+def _deviations(intercepts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the absolute deviations of throw times from the medians of their clusters."""
+    return np.concatenate([np.abs(intercepts[part] - np.median(intercepts[part])) for part in _clusters(intercepts)])
+
+
 def _cost(intercepts: NDArray[np.float64]) -> float:
-    """Return how badly throw times explain hits: mean absolute deviations in the clusters, and a cost per cluster."""
-    parts = _clusters(intercepts)
-    spread = sum(float(np.abs(intercepts[part] - np.median(intercepts[part])).sum()) for part in parts)
-    return spread + 4.0 * len(parts)
+    """Return how badly throw times explain hits: deviations in the clusters, and a cost per cluster."""
+    return float(_deviations(intercepts).sum()) + 4.0 * len(_clusters(intercepts))
+
+
+def _was_missed(o: Observations, indices: Sequence[int], start: float, speed_m_s: float, farthest_m: float) -> bool:
+    """Return whether an open player straight ahead, farther away than all hits, was not hit by the projectiles."""
+    radius = o.knight.vitals.radius_m + RADIUS_M
+    for i in indices:
+        attack = o.attacks[i]
+        course, rows = o.courses[attack.course], slice(attack.first, attack.last + 1)
+        k = course.boss_ticks[rows]
+        if k[-1] < start or course.damage[rows].any():
+            continue
+        thrown = attack.first + int(np.searchsorted(k, start))
+        way, facing = course.player_xy[rows] - course.boss_xy[thrown], course.facing[thrown]
+        flight_m = np.hypot(way[:, 0], way[:, 1]) - radius
+        aside_m = np.abs(facing[0] * way[:, 1] - facing[1] * way[:, 0])
+        arrived = np.flatnonzero(k >= start + flight_m * TICKS_PER_S / speed_m_s)
+        arrived = arrived[k[arrived] >= start]
+        if len(arrived):
+            at = int(arrived[0])
+            is_ahead = aside_m[at] < AHEAD_M and way[at] @ facing > 0.0
+            if is_ahead and flight_m[at] > farthest_m and course.is_open[rows][at : at + 2].all():
+                return True
+    return False
 
 
 def _fan(distance: NDArray[np.float64], angle: NDArray[np.float64], radius: float) -> tuple[int, Estimate]:
