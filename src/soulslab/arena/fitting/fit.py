@@ -236,7 +236,7 @@ def _windows(
     limit = duration.value if duration else float(USUAL_DURATION)
     mine = set(indices)
     hits = [hit for hit in o.hits if hit.attack in mine]
-    windows: list[Found] = list(find_throws(o, indices, hits, are_irregular=others.are_irregular))
+    windows: list[Found] = list(find_throws(o, hits, are_irregular=others.are_irregular))
     if not windows:
         windows = list(find_windows(o, indices, [hit for hit in hits if hit.is_during], factor, others))
     is_explained = bool(windows)

@@ -25,8 +25,10 @@ MIN_HITS, MIN_SPREAD_M = 4, 1.5
 FLIGHT_SHARE, FAR_SHARE, FAR_M = 0.5, 0.6, 10.0
 #: Mean deviation of the hits from a flight that no irregular blade has (ticks).
 EXACT_TICKS = 0.75
-#: A player who is not farther aside than this is in the way of a projectile straight ahead.
-AHEAD_M = 0.4
+#: Angle of the outermost projectile; a ring that expands also hits farther aside.
+WIDEST_RAD = 0.7
+#: Speed of a projectile above which the hits may be those of a ring, or of the tip of a blade.
+FASTEST_M_S = 20.0
 #: Longest flight.
 MAX_FLIGHT_TICKS = 240
 SPREADS_RAD = np.arange(0.06, 0.6, 0.02)
@@ -51,7 +53,32 @@ class Throw(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     hits: tuple[Hit, ...]
 
 
-def find_throws(o: Observations, indices: Sequence[int], hits: Sequence[Hit], *, are_irregular: bool) -> list[Throw]:
+class _Flights(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """Hits as arrays (H,): if they are those of projectiles, how far these flew.
+
+    Attributes:
+        ks: Ticks since the attack began.
+        distance: Distance of the player in m from where the boss was at the first of the hits; ``aside`` its bearing.
+        gap: Gap at the hit in m.
+        flight_m: Length of the flight in m.
+    """
+
+    ks: NDArray[np.float64]
+    distance: NDArray[np.float64]
+    aside: NDArray[np.float64]
+    gap: NDArray[np.float64]
+    flight_m: NDArray[np.float64]
+
+    def where(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> _Flights:
+        """Return some of the hits, by mask or index."""
+        return _Flights(**{name: getattr(self, name)[which] for name in self.__struct_fields__})
+
+    def thrown(self, speed_m_s: float) -> NDArray[np.float64]:
+        """Return the time of the throw of each projectile with a speed."""
+        return self.ks - self.flight_m * TICKS_PER_S / speed_m_s
+
+
+def find_throws(o: Observations, hits: Sequence[Hit], *, are_irregular: bool) -> list[Throw]:
     """Return the throws of one kind of attack; the result is empty if the hits show none.
 
     Hits of melee windows are not explained by a flight. The blades of a boss with irregular areas may also hit later
@@ -59,37 +86,31 @@ def find_throws(o: Observations, indices: Sequence[int], hits: Sequence[Hit], *,
 
     Args:
         o: The observations.
-        indices: Indices of all attacks of this kind.
-        hits: All hits while they were under way and until the next one.
+        hits: All hits while attacks of this kind were under way and until the next one.
         are_irregular: Whether the areas of the boss are irregular.
     """
     hits = [hit for hit in hits if hit.attack >= 0 and hit.k <= MAX_FLIGHT_TICKS]
     if len(hits) < MIN_HITS:
         return []
-    ks = np.array([hit.k for hit in hits], np.float64)
-    distance, aside = _from_throw(o, hits, int(ks.min()))
     radius = o.knight.vitals.radius_m + RADIUS_M
-    flight_m = np.maximum(distance - radius, 0.0)  # near ones hit in the tick of the throw
-    gap = np.array([hit.gap for hit in hits])
+    all_hits = _flights(o, hits, radius)
     # Others came late: the player was invulnerable, or another projectile had just hit it.
-    is_exact = np.array([hit.is_exact for hit in hits])
-    flown = is_exact if is_exact.sum() >= MIN_HITS else np.ones(len(hits), np.bool_)
+    exact = all_hits.where(np.array([hit.is_exact for hit in hits]))
+    flown = exact if len(exact.ks) >= MIN_HITS else all_hits
     # A boss that charges also hits later farther away, but it is near at the hit.
-    if min(np.ptp(flight_m[flown]), np.ptp(gap[flown])) < MIN_SPREAD_M:
+    if min(np.ptp(flown.flight_m), np.ptp(flown.gap)) < MIN_SPREAD_M:
         return []
-    costs = [_cost(ks[flown] - flight_m[flown] * TICKS_PER_S / speed) for speed in SPEEDS_M_S]
+    costs = [_cost(flown.thrown(speed)) for speed in SPEEDS_M_S]
     best = int(np.argmin(costs))
-    most = FAR_SHARE if distance.max() > FAR_M else FLIGHT_SHARE
-    if costs[best] >= most * _cost(ks[flown]) and not any(not hit.is_during for hit in hits):
+    most = FAR_SHARE if all_hits.distance.max() > FAR_M else FLIGHT_SHARE
+    if costs[best] >= most * _cost(flown.ks) and not any(not hit.is_during for hit in hits):
         return []
-    residuals = _deviations(ks[flown] - flight_m[flown] * TICKS_PER_S / SPEEDS_M_S[best])
-    if are_irregular and np.ptp(ks) <= LONGEST_TICKS and gap.max() < FAR_M:
-        first = float(np.median((ks - flight_m * TICKS_PER_S / SPEEDS_M_S[best])[flown]))
-        if residuals.mean() > EXACT_TICKS or _was_missed(o, indices, first, float(SPEEDS_M_S[best]), flight_m.max()):
-            return []
+    is_sure = all_hits.gap.max() >= FAR_M or not are_irregular
+    if not is_sure and _may_be_blades(flown, float(SPEEDS_M_S[best]), radius):
+        return []
     near_best = SPEEDS_M_S[np.array(costs) <= costs[best] * 1.5 + 1.0]
     speed = Estimate(float(SPEEDS_M_S[best]), float(near_best.min()) - 0.25, float(near_best.max()) + 0.25)
-    intercepts = ks - flight_m * TICKS_PER_S / speed.value
+    intercepts = all_hits.thrown(speed.value)
     throws = []
     # A projectile that was thrown before the attack began is that of another attack.
     parts = [part for part in _clusters(intercepts) if middle(intercepts[part]) > 0.0]
@@ -97,13 +118,14 @@ def find_throws(o: Observations, indices: Sequence[int], hits: Sequence[Hit], *,
     # A single late hit is that of a projectile which the player met on its way.
     for part in (part for part in parts if len(part) >= max(2, 0.1 * largest)):
         mine = [hits[i] for i in part]
-        first = float(ks[part].min())
+        own = all_hits.where(part)
+        first = float(own.ks.min())
         # The first flight tick is that of the throw, and a hit is seen at the end of its tick.
         start = min(middle(intercepts[part]) + 0.5, first)
         slack = 1.0 + (RADIUS_HIGH_M - RADIUS_M) * TICKS_PER_S / speed.value + 2.0 / np.sqrt(len(part))
-        slack += speed.width / speed.value * middle(distance[part]) * TICKS_PER_S / speed.value / 4
+        slack += speed.width / speed.value * middle(own.distance) * TICKS_PER_S / speed.value / 4
         value = round(start)
-        count, spread = _fan(distance[part], aside[part], radius)
+        count, spread = _fan(own.distance, own.aside, radius)
         throws.append(
             Throw(
                 start=Estimate(value, max(round(start - slack), 1), max(min(round(start + slack), int(first)), value)),
@@ -116,19 +138,33 @@ def find_throws(o: Observations, indices: Sequence[int], hits: Sequence[Hit], *,
     return throws
 
 
-def _from_throw(o: Observations, hits: Sequence[Hit], k: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return distance and bearing of the player at each hit, seen from the boss's position and facing at ``k``."""
-    ahead, left = np.zeros(len(hits)), np.zeros(len(hits))
+def _flights(o: Observations, hits: Sequence[Hit], radius_m: float) -> _Flights:
+    first = min(hit.k for hit in hits)
+    distance, aside = np.zeros(len(hits)), np.zeros(len(hits))
     for n, hit in enumerate(hits):
-        attack = o.attacks[hit.attack]
-        course = o.courses[hit.course]
-        row = attack.first + int(np.searchsorted(course.boss_ticks[attack.first : attack.last + 1], k))
+        attack, course = o.attacks[hit.attack], o.courses[hit.course]
+        row = attack.first + int(np.searchsorted(course.boss_ticks[attack.first : attack.last + 1], first))
         row = min(row, attack.last)
-        way = course.player_xy[hit.moment] - course.boss_xy[row]
-        facing = course.facing[row]
-        ahead[n] = np.hypot(way[0], way[1])
-        left[n] = np.arctan2(facing[0] * way[1] - facing[1] * way[0], facing @ way)
-    return ahead, left
+        way, facing = course.player_xy[hit.moment] - course.boss_xy[row], course.facing[row]
+        distance[n] = np.hypot(way[0], way[1])
+        aside[n] = np.arctan2(facing[0] * way[1] - facing[1] * way[0], facing @ way)
+    return _Flights(
+        ks=np.array([hit.k for hit in hits], np.float64),
+        distance=distance,
+        aside=aside,
+        gap=np.array([hit.gap for hit in hits]),
+        flight_m=np.maximum(distance - radius_m, 0.0),  # near ones hit in the tick of the throw
+    )
+
+
+def _may_be_blades(flown: _Flights, speed_m_s: float, radius_m: float) -> bool:
+    """Return whether irregular areas may explain hits: a blade that sweeps, a tip that moves, or a ring that grows."""
+    thrown = flown.thrown(speed_m_s)
+    if max(np.ptp(flown.ks[part]) for part in _clusters(thrown)) > LONGEST_TICKS:
+        return False
+    beside_m = flown.distance * np.sin(np.clip(np.abs(flown.aside) - WIDEST_RAD, 0.0, np.pi / 2))
+    is_exact = _deviations(thrown).mean() <= EXACT_TICKS
+    return bool(speed_m_s > FASTEST_M_S or beside_m.max() > radius_m or not is_exact)
 
 
 def _clusters(intercepts: NDArray[np.float64]) -> list[NDArray[np.int64]]:
@@ -145,29 +181,6 @@ def _deviations(intercepts: NDArray[np.float64]) -> NDArray[np.float64]:
 def _cost(intercepts: NDArray[np.float64]) -> float:
     """Return how badly throw times explain hits: deviations in the clusters, and a cost per cluster."""
     return float(_deviations(intercepts).sum()) + 4.0 * len(_clusters(intercepts))
-
-
-def _was_missed(o: Observations, indices: Sequence[int], start: float, speed_m_s: float, farthest_m: float) -> bool:
-    """Return whether an open player straight ahead, farther away than all hits, was not hit by the projectiles."""
-    radius = o.knight.vitals.radius_m + RADIUS_M
-    for i in indices:
-        attack = o.attacks[i]
-        course, rows = o.courses[attack.course], slice(attack.first, attack.last + 1)
-        k = course.boss_ticks[rows]
-        if k[-1] < start or course.damage[rows].any():
-            continue
-        thrown = attack.first + int(np.searchsorted(k, start))
-        way, facing = course.player_xy[rows] - course.boss_xy[thrown], course.facing[thrown]
-        flight_m = np.hypot(way[:, 0], way[:, 1]) - radius
-        aside_m = np.abs(facing[0] * way[:, 1] - facing[1] * way[:, 0])
-        arrived = np.flatnonzero(k >= start + flight_m * TICKS_PER_S / speed_m_s)
-        arrived = arrived[k[arrived] >= start]
-        if len(arrived):
-            at = int(arrived[0])
-            is_ahead = aside_m[at] < AHEAD_M and way[at] @ facing > 0.0
-            if is_ahead and flight_m[at] > farthest_m and course.is_open[rows][at : at + 2].all():
-                return True
-    return False
 
 
 def _fan(distance: NDArray[np.float64], angle: NDArray[np.float64], radius: float) -> tuple[int, Estimate]:

@@ -90,22 +90,39 @@ def test_an_attack_with_two_windows_has_both():
     assert double_cut.windows[1].knock_back == "middle"
 
 
-def test_projectiles_are_told_from_blades():
-    boss = fitted("trickster").boss
-    speeds = {
-        move.animation: window.projectile.speed_m_s
+def speeds(boss):
+    """The speeds of the projectiles of each attack that throws some."""
+    return {
+        move.animation: {window.projectile.speed_m_s for window in move.windows}
         for move in boss.moves
-        for window in move.windows
-        if window.projectile is not None
+        if all(window.projectile is not None for window in move.windows)
     }
-    thrown = {
-        move.animation
-        for move in find_boss("trickster").moves
-        if any(window.projectile is not None for window in move.windows)
-    }
-    assert set(speeds) <= thrown
-    assert len(speeds) >= 2
-    assert all(10 < speed < 22 for speed in speeds.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "rules"),
+    [
+        ("trickster", "none"),
+        ("trickster", "development_2"),  # the tip of a narrow blow moves outwards
+        ("judge", "development"),  # rings that expand
+        ("frost_beast", "development"),
+    ],
+)
+def test_projectiles_are_told_from_blades(name, rules):
+    thrown, found = speeds(find_boss(name)), speeds(fitted(name, rules=rules).boss)
+    assert found.keys() <= thrown.keys()
+    assert len(found) >= len(thrown) - 1
+    for animation, fitted_speeds in found.items():
+        for speed in fitted_speeds:
+            assert min(abs(speed - true) / true for true in thrown[animation]) < 0.25
+
+
+def test_projectiles_of_an_attack_that_was_seen_a_few_times_are_found():
+    fit = fitted("trickster", rules="development_2")
+    (change_of_phase,) = [move for move in fit.moves if move.animation == "Attack1500"]
+    assert change_of_phase.n_seen <= 2 + MINUTES / 2
+    (speed,) = speeds(fit.boss)["Attack1500"]
+    assert speed == pytest.approx(12.0, rel=0.2)
 
 
 def test_what_was_not_seen_is_unknown():
