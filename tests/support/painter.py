@@ -21,8 +21,6 @@ import xcffib
 import xcffib.xproto
 from xcffib.xproto import CW, GC, ClientMessageEvent, ConfigWindow, EventMask, ExposeEvent
 
-from support.waiting import PATIENCE_S
-
 MAX_PART_BYTES = 200_000
 
 
@@ -45,6 +43,8 @@ class Painter:
         self.pid = self.process.pid
 
     def ask(self, command: str, **values: Any) -> Any:
+        from support.waiting import PATIENCE_S  # noqa: PLC0415 - the child process has no path to this package
+
         self.process.stdin.write(json.dumps([command, values]).encode() + b"\n")
         self.process.stdin.flush()
         assert select.select([self.process.stdout], [], [], PATIENCE_S)[0], f"the painter does not answer {command}"

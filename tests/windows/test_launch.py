@@ -16,7 +16,7 @@ from support.waiting import wait_for
 
 PYTHON = sys.executable
 SYNCHRONIZE, WAIT_TIMEOUT = 0x100000, 258
-SLEEP = "import sys, time; print(sys.argv[1:], flush=True); time.sleep(60)"
+SLEEP = "import sys, time; print(sys.argv[1:], flush=True); time.sleep(600)"
 
 
 def python(code, *arguments, name="python.exe", **facts):
@@ -55,8 +55,8 @@ def test_a_game_gets_its_options_and_its_folder():
 
 
 def test_the_children_of_a_game_end_with_it():
-    code = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', sys.argv[1]]); time.sleep(60)"
-    game = start_command(python(code, "import time; time.sleep(60)"))
+    code = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', sys.argv[1]]); time.sleep(600)"
+    game = start_command(python(code, "import time; time.sleep(600)"))
     wait_for(lambda: len(game.processes()) == 2, "the child of the game")
     pids = game.processes()
     game.kill()
@@ -70,7 +70,7 @@ def test_a_game_ends_when_its_starter_is_killed():
         "from soulslab.siphon.profile import Process\n"
         f"process = Process(executable='python.exe', command=(sys.executable, '-c', {SLEEP!r}))\n"
         "print(start_command(process).pid, flush=True)\n"
-        "time.sleep(60)\n"
+        "time.sleep(600)\n"
     )
     with subprocess.Popen([PYTHON, "-c", code], stdout=subprocess.PIPE, text=True) as starter:
         pid = int(starter.stdout.readline())
@@ -87,7 +87,7 @@ def test_a_command_that_ends_at_once():
 
 
 def test_a_program_that_another_one_starts():
-    code = "import subprocess, sys, time; subprocess.Popen(['notepad.exe']); time.sleep(60)"
+    code = "import subprocess, sys, time; subprocess.Popen(['notepad.exe']); time.sleep(600)"
     game = start_command(python(code, name="notepad.exe"))
     try:
         game.find_game("notepad.exe", 20.0)
@@ -126,7 +126,7 @@ def test_a_game_has_one_controller(game):
 def test_a_killed_process_controls_nothing(game):
     code = (
         "import sys, time; from soulslab.siphon.process.windows_claim import WindowsControlClaim\n"
-        "claim = WindowsControlClaim(int(sys.argv[1]), 'toys/A-v0'); print('ready', flush=True); time.sleep(60)"
+        "claim = WindowsControlClaim(int(sys.argv[1]), 'toys/A-v0'); print('ready', flush=True); time.sleep(600)"
     )
     with subprocess.Popen([PYTHON, "-c", code, str(game.pid)], stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "ready\n"

@@ -29,7 +29,7 @@ from soulslab.learn.train import train
 from soulslab.learn.tuning.trial import remove_unneeded_files
 from support.forked import ForkedPopen, fork_further_processes
 from support.small_learner import SAVED, SmallLearner, assert_gapless, lives_of, small_settings
-from support.waiting import PATIENCE_S, wait_for
+from support.waiting import wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and process groups of POSIX")
 
@@ -108,7 +108,6 @@ def test_a_learner_that_is_killed_comes_back_and_gets_every_step_since_its_check
             wait_for(
                 lambda: (run_dir / SAVED).exists() and len(read_archive(run_dir / SAVED)[0]["rows"]) >= n_saved,  # noqa: B023
                 "steps that are saved",
-                deadline_s=PATIENCE_S,
             )
         finally:
             kill(child)

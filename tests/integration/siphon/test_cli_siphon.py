@@ -27,7 +27,6 @@ COMMAND = (
     *("chocolate-doom", "-iwad", "freedoom1.wad", "-window", "-geometry", "320x240"),
     *("-nosound", "-nomouse", "-nograbmouse", "-nogui", "-skill", "4", "-warp", "1", "1"),
 )
-
 # The pistol is raised for a moment, and a shot is counted a little after the key.
 FIND_BULLETS = """
 wait 3

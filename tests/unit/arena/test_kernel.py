@@ -55,7 +55,6 @@ import numpy as np
 from soulslab.arena.boss_file import load_boss
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.simulator import FightOptions, Simulator, reset_duels
-from support.waiting import PATIENCE_S
 logging.basicConfig(level=logging.INFO, format="%(message)s")
 folder = Path(sys.argv[1])
 (folder / f"ready{sys.argv[2]}").touch()

@@ -23,7 +23,6 @@ import sys
 import soulslab.play.terminal_game
 soulslab.play.terminal_game.DECISION_S = 0.01
 from soulslab.cli import run
-from support.waiting import PATIENCE_S
 sys.exit(run(sys.argv[1:]))
 """
 OPTIONS = {"phase": "1", "skip_locked": True}

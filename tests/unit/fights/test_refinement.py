@@ -78,7 +78,7 @@ class Listener:
 
 @pytest.fixture(scope="module")
 def weak_boss(fitted):
-    """A file of the same boss with less health, against which the run that starts from a policy wins a third."""
+    """A file of the same boss with less health, so that the run that starts from a policy does not win all fights."""
     file = fitted / "weak.toml"
     file.write_text(dump_settings(msgspec.structs.replace(find_boss("trickster"), hp=700)))
     return {**FIGHTS, "boss": str(file)}

@@ -44,7 +44,6 @@ from support.toys import register_toys
 from soulslab.config import load_settings
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.train import train
-from support.waiting import PATIENCE_S
 register_toys()
 for run_dir in map(Path, sys.argv[2:]):
     settings = load_settings(TrainSettings, run_dir / "config.toml")

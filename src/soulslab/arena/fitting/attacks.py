@@ -115,7 +115,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
         animation: The player's animation after it.
         phase: Phase of the fight.
         is_during: Whether the attack was under way.
-        is_exact: Whether the player was open in the moment before, so that it was hit as soon as the attack reached it.
+        is_prompt: Whether the player was open in the moment before, so it was hit as soon as the attack reached it.
     """
 
     attack: int
@@ -130,7 +130,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     animation: str
     phase: int
     is_during: bool
-    is_exact: bool
+    is_prompt: bool
 
 
 class Observations(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -313,7 +313,7 @@ def _hits(courses: list[Course], attacks: list[Attack], knight: Knight, contact_
                     animation=str(course.player[moment]),
                     phase=int(course.phase[moment]),
                     is_during=bool(len(before)) and int(before[-1]) == place,
-                    is_exact=bool(moment > 0 and course.is_open[moment - 1]),
+                    is_prompt=bool(moment > 0 and course.is_open[moment - 1]),
                 )
             )
     return hits

@@ -18,17 +18,17 @@ SPEEDS_M_S = np.arange(5.0, 40.1, 0.25)
 APART_TICKS = 12
 #: Radius of a projectile that is assumed; a hit shows only the sum of radius and speed times time.
 RADIUS_M, RADIUS_LOW_M, RADIUS_HIGH_M = 0.5, 0.3, 0.8
-#: Fewest hits, and least spread of their distances, that show a projectile.
+#: Fewest hits, and least spread of the lengths of their flights and of their gaps, that show a projectile.
 MIN_HITS, MIN_SPREAD_M = 4, 1.5
 #: Cost of a flight, as a share of the cost of blades, below which hits are those of projectiles; and that share with a
 #: hit from farther away than blades reach.
 FLIGHT_SHARE, FAR_SHARE, FAR_M = 0.5, 0.6, 10.0
-#: Mean deviation of the hits from a flight that no irregular blade has (ticks).
-EXACT_TICKS = 0.75
-#: Angle of the outermost projectile; a ring that expands also hits farther aside.
-WIDEST_RAD = 0.7
-#: Speed of a projectile above which the hits may be those of a ring, or of the tip of a blade.
+#: Where irregular areas may explain hits, the greatest mean deviation from a flight (ticks), the greatest speed, which
+#: rings and tips of blades exceed, and the greatest bearing of the outermost projectile, which a ring exceeds. A wider
+#: fan of such a boss is found only by hits from far away.
+MAX_DEVIATION_TICKS = 0.75
 FASTEST_M_S = 20.0
+WIDEST_RAD = 0.7
 #: Longest flight.
 MAX_FLIGHT_TICKS = 240
 SPREADS_RAD = np.arange(0.06, 0.6, 0.02)
@@ -54,11 +54,12 @@ class Throw(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class _Flights(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """Hits as arrays (H,): if they are those of projectiles, how far these flew.
+    """Hits as arrays (H,), with the length of the flight of the projectile that may have caused each.
 
     Attributes:
         ks: Ticks since the attack began.
-        distance: Distance of the player in m from where the boss was at the first of the hits; ``aside`` its bearing.
+        distance: Distance of the player in m from where the boss was in this attack at the least of ``ks``.
+        aside: Bearing of the player from there in rad.
         gap: Gap at the hit in m.
         flight_m: Length of the flight in m.
     """
@@ -78,7 +79,7 @@ class _Flights(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return self.ks - self.flight_m * TICKS_PER_S / speed_m_s
 
 
-def find_throws(o: Observations, hits: Sequence[Hit], *, are_irregular: bool) -> list[Throw]:
+def find_throws(o: Observations, hits: Sequence[Hit], *, may_be_irregular: bool) -> list[Throw]:
     """Return the throws of one kind of attack; the result is empty if the hits show none.
 
     Hits of melee windows are not explained by a flight. The blades of a boss with irregular areas may also hit later
@@ -87,16 +88,16 @@ def find_throws(o: Observations, hits: Sequence[Hit], *, are_irregular: bool) ->
     Args:
         o: The observations.
         hits: All hits while attacks of this kind were under way and until the next one.
-        are_irregular: Whether the areas of the boss are irregular.
+        may_be_irregular: Whether the areas of the boss may be irregular.
     """
     hits = [hit for hit in hits if hit.attack >= 0 and hit.k <= MAX_FLIGHT_TICKS]
     if len(hits) < MIN_HITS:
         return []
     radius = o.knight.vitals.radius_m + RADIUS_M
     all_hits = _flights(o, hits, radius)
-    # Others came late: the player was invulnerable, or another projectile had just hit it.
-    exact = all_hits.where(np.array([hit.is_exact for hit in hits]))
-    flown = exact if len(exact.ks) >= MIN_HITS else all_hits
+    # The other hits came late: the player was invulnerable, or another projectile had just hit it.
+    prompt = all_hits.where(np.array([hit.is_prompt for hit in hits]))
+    flown = prompt if len(prompt.ks) >= MIN_HITS else all_hits
     # A boss that charges also hits later farther away, but it is near at the hit.
     if min(np.ptp(flown.flight_m), np.ptp(flown.gap)) < MIN_SPREAD_M:
         return []
@@ -105,15 +106,17 @@ def find_throws(o: Observations, hits: Sequence[Hit], *, are_irregular: bool) ->
     most = FAR_SHARE if all_hits.distance.max() > FAR_M else FLIGHT_SHARE
     if costs[best] >= most * _cost(flown.ks) and not any(not hit.is_during for hit in hits):
         return []
-    is_sure = all_hits.gap.max() >= FAR_M or not are_irregular
-    if not is_sure and _may_be_blades(flown, float(SPEEDS_M_S[best]), radius):
+    is_near = all_hits.gap.max() < FAR_M
+    if may_be_irregular and is_near and _may_be_blades(flown, float(SPEEDS_M_S[best]), radius):
         return []
     near_best = SPEEDS_M_S[np.array(costs) <= costs[best] * 1.5 + 1.0]
     speed = Estimate(float(SPEEDS_M_S[best]), float(near_best.min()) - 0.25, float(near_best.max()) + 0.25)
-    intercepts = all_hits.thrown(speed.value)
-    throws = []
+    thrown = all_hits.thrown(speed.value)
     # A projectile that was thrown before the attack began is that of another attack.
-    parts = [part for part in _clusters(intercepts) if middle(intercepts[part]) > 0.0]
+    hits = [hit for hit, at in zip(hits, thrown, strict=True) if at > 0.0]
+    all_hits, thrown = all_hits.where(thrown > 0.0), thrown[thrown > 0.0]
+    throws = []
+    parts = _clusters(thrown)
     largest = max(map(len, parts), default=0)
     # A single late hit is that of a projectile which the player met on its way.
     for part in (part for part in parts if len(part) >= max(2, 0.1 * largest)):
@@ -121,10 +124,10 @@ def find_throws(o: Observations, hits: Sequence[Hit], *, are_irregular: bool) ->
         own = all_hits.where(part)
         first = float(own.ks.min())
         # The first flight tick is that of the throw, and a hit is seen at the end of its tick.
-        start = min(middle(intercepts[part]) + 0.5, first)
+        start = min(middle(thrown[part]) + 0.5, first)
         slack = 1.0 + (RADIUS_HIGH_M - RADIUS_M) * TICKS_PER_S / speed.value + 2.0 / np.sqrt(len(part))
         slack += speed.width / speed.value * middle(own.distance) * TICKS_PER_S / speed.value / 4
-        value = round(start)
+        value = max(round(start), 1)
         count, spread = _fan(own.distance, own.aside, radius)
         throws.append(
             Throw(
@@ -163,8 +166,8 @@ def _may_be_blades(flown: _Flights, speed_m_s: float, radius_m: float) -> bool:
     if max(np.ptp(flown.ks[part]) for part in _clusters(thrown)) > LONGEST_TICKS:
         return False
     beside_m = flown.distance * np.sin(np.clip(np.abs(flown.aside) - WIDEST_RAD, 0.0, np.pi / 2))
-    is_exact = _deviations(thrown).mean() <= EXACT_TICKS
-    return bool(speed_m_s > FASTEST_M_S or beside_m.max() > radius_m or not is_exact)
+    deviation = _deviations(thrown).mean()
+    return bool(speed_m_s > FASTEST_M_S or beside_m.max() > radius_m or deviation > MAX_DEVIATION_TICKS)
 
 
 def _clusters(intercepts: NDArray[np.float64]) -> list[NDArray[np.int64]]:

@@ -11,6 +11,7 @@ import os
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -121,7 +122,8 @@ def save_fight(folder: Path, fight: RecordedFight) -> Path:
     except OSError as error:
         raise RecordingError(folder, f"cannot be written: {error.strerror or error}; choose another folder") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
     return path
 
 

@@ -9,7 +9,9 @@ import pytest
 from benchmarks.fit_truth import compare
 from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.boss_file import parse_boss
+from soulslab.arena.fitting.attacks import observe
 from soulslab.arena.fitting.fit import fit_boss
+from soulslab.arena.fitting.projectiles import find_throws
 from soulslab.arena.fitting.simulated import record_simulated, thinned
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.probe_player import ProbePlayer
@@ -208,6 +210,15 @@ def test_a_recording_at_a_lower_rate_does_not_make_the_motion_less_exact():
     assert max(widths) < 0.05
     assert mixed.boss.walk_m_s == pytest.approx(2.2, abs=0.01)
     assert np.diff(mixed.uncertainty.intervals["walk_m_s"]) < 0.03
+
+
+def test_a_hit_by_a_projectile_of_the_attack_before_belongs_to_no_throw():
+    o = observe(recorded("trickster", rules="development_2"), load_knight())
+    hits = [hit for hit in o.hits if o.attacks[hit.attack].animation == "Attack1500"]
+    nearest = min(hits, key=lambda hit: hit.gap)
+    stray = [msgspec.structs.replace(nearest, k=k) for k in (0, 8)]
+    (throw,) = find_throws(o, 3 * hits + stray, may_be_irregular=False)
+    assert {hit.k for hit in throw.hits} == {hit.k for hit in hits}
 
 
 def test_projectiles_may_be_more_than_those_that_hit():

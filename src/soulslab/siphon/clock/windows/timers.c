@@ -73,8 +73,8 @@ static int64_t earliest(DWORD tid, DWORD n, const HANDLE *handles)
 
 static bool signal_due(DWORD tid, DWORD n, const HANDLE *handles, int64_t now_ns)
 {
-    /* An absolute time in the past: the system signals the timer before the call returns, or, in Wine, before the next
-     * call of this thread. A relative time passes first, however short it is, and the thread would park meanwhile. */
+    /* An absolute time in the past: Windows signals the timer before the call returns, and the server of Wine before the
+     * next request of this thread. A relative time passes first, however short it is. */
     static const LARGE_INTEGER past = {.QuadPart = 0};
     bool is_signalled = false;
     if (earliest(tid, n, handles) > now_ns)

@@ -8,6 +8,8 @@
  */
 #include "game.h"
 
+/* How long a timer of high resolution takes at most until it is signalled; others are signalled at once. */
+#define SIGNAL_MS 20
 /* Results of wait_once beside those of the system. */
 #define ENDED 0xfffffffeu
 #define LATE 0xfffffffdu
@@ -40,7 +42,7 @@ static int64_t deadline_of(const struct wait *wait)
     return until_ns < wait->until_ns ? until_ns : wait->until_ns;
 }
 
-/* Signal the timers that are due; whether any was. The next wait finds them signalled. */
+/* Signal the timers that are due; whether any was. */
 static bool signal_due(const struct wait *wait, int64_t now_ns)
 {
     bool is_signalled = signal_due_timers(wait->n, wait->handles, now_ns);
@@ -111,9 +113,10 @@ static DWORD wait_with_end(const struct wait *wait, struct thread *thread)
         struct clock_moment moment;
         clock_look(page, &moment);
         bool is_over = moment.virtual_ns >= wait->until_ns;
-        bool is_signalled = signal_due(wait, moment.virtual_ns);
         DWORD result = WAIT_TIMEOUT;
-        if (is_signalled || is_over || needs_check)
+        if (signal_due(wait, moment.virtual_ns))
+            result = wait_really(wait, wait->handles, wait->n, SIGNAL_MS);
+        else if (is_over || needs_check)
             result = wait_really(wait, wait->handles, wait->n, 0);
         if (result != WAIT_TIMEOUT || is_over)
             return result;

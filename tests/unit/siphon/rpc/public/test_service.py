@@ -22,7 +22,7 @@ from soulslab.siphon.rpc.public.service import MAX_STREAMS
 from soulslab.siphon.session import SessionOptions
 from soulslab.testing.fake_session import TOY_PROFILE, FakeSession
 from support.public_siphon import PATTERN, TYPES, public_server, with_entity
-from support.waiting import wait_for
+from support.waiting import PATIENCE_S, wait_for
 
 
 @pytest.fixture
@@ -405,7 +405,7 @@ def test_a_stream_ends_with_the_window_and_with_the_channel(server, ready):
 
 
 def test_streams_that_stall_make_room_for_new_ones(server, ready):
-    stalled = [ready.start("StreamFrames", format="raw", timeout=60) for _ in range(MAX_STREAMS)]
+    stalled = [ready.start("StreamFrames", format="raw", timeout=2 * PATIENCE_S) for _ in range(MAX_STREAMS)]
     wait_for(lambda: len(server.service._streams) == MAX_STREAMS)
     live = ready.start("StreamFrames")
     assert next(live).frame_number == 1
@@ -458,9 +458,9 @@ def test_an_allowed_program_runs_without_a_shell(running, tmp_path, monkeypatch)
 def test_a_program_that_takes_too_long_is_killed_with_all_it_started(running, tmp_path):
     code = (
         "import subprocess, sys, pathlib, time;"
-        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']);"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']);"
         f"pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(child.pid));"
-        "print('begun', flush=True); time.sleep(60)"
+        "print('begun', flush=True); time.sleep(600)"
     )
     answer = running(
         "ExecuteCommand", command=sys.executable, args=["-c", code], timeout_seconds=1, capture_output=True
@@ -475,9 +475,9 @@ def test_a_program_that_takes_too_long_is_killed_with_all_it_started(running, tm
 
 def test_a_program_is_killed_with_its_client_and_its_output_is_bounded(running, tmp_path):
     pid_file = str(tmp_path / "pid")
-    code = f"import os, pathlib, time; pathlib.Path({pid_file!r}).write_text(str(os.getpid())); time.sleep(60)"
+    code = f"import os, pathlib, time; pathlib.Path({pid_file!r}).write_text(str(os.getpid())); time.sleep(600)"
     with pytest.raises(grpc.RpcError):
-        running("ExecuteCommand", command=sys.executable, args=["-c", code], timeout=1.0)
+        running("ExecuteCommand", command=sys.executable, args=["-c", code], timeout_seconds=600, timeout=1.0)
     pid = int((tmp_path / "pid").read_text())
     wait_for(lambda: not psutil.pid_exists(pid))
     code = "import sys; sys.stdout.write('x' * 5_000_000)"
