@@ -27,7 +27,7 @@ FLIGHT_SHARE, FAR_SHARE, FAR_M = 0.5, 0.6, 10.0
 #: rings and tips of blades exceed, and the greatest bearing of the outermost projectile, which a ring exceeds. A wider
 #: fan of such a boss is found only by hits from far away.
 MAX_DEVIATION_TICKS = 0.75
-FASTEST_M_S = 20.0
+FASTEST_M_S = 16.0
 WIDEST_RAD = 0.7
 #: Longest flight.
 MAX_FLIGHT_TICKS = 240
