@@ -236,9 +236,7 @@ def _windows(
     limit = duration.value if duration else float(USUAL_DURATION)
     mine = set(indices)
     hits = [hit for hit in o.hits if hit.attack in mine]
-    # Whether the areas of the boss are irregular is not known before its other windows are.
-    may_be_irregular = others is NO_OTHERS or others.are_irregular
-    windows: list[Found] = list(find_throws(o, hits, may_be_irregular=may_be_irregular))
+    windows: list[Found] = list(find_throws(o, hits, are_irregular=others.are_irregular))
     if not windows:
         windows = list(find_windows(o, indices, [hit for hit in hits if hit.is_during], factor, others))
     is_explained = bool(windows)

@@ -79,7 +79,7 @@ class _Flights(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return self.ks - self.flight_m * TICKS_PER_S / speed_m_s
 
 
-def find_throws(o: Observations, hits: Sequence[Hit], *, may_be_irregular: bool) -> list[Throw]:
+def find_throws(o: Observations, hits: Sequence[Hit], *, are_irregular: bool) -> list[Throw]:
     """Return the throws of one kind of attack; the result is empty if the hits show none.
 
     Hits of melee windows are not explained by a flight. The blades of a boss with irregular areas may also hit later
@@ -88,7 +88,7 @@ def find_throws(o: Observations, hits: Sequence[Hit], *, may_be_irregular: bool)
     Args:
         o: The observations.
         hits: All hits while attacks of this kind were under way and until the next one.
-        may_be_irregular: Whether the areas of the boss may be irregular.
+        are_irregular: Whether the areas of the boss are irregular.
     """
     hits = [hit for hit in hits if hit.attack >= 0 and hit.k <= MAX_FLIGHT_TICKS]
     if len(hits) < MIN_HITS:
@@ -107,7 +107,7 @@ def find_throws(o: Observations, hits: Sequence[Hit], *, may_be_irregular: bool)
     if costs[best] >= most * _cost(flown.ks) and not any(not hit.is_during for hit in hits):
         return []
     is_near = all_hits.gap.max() < FAR_M
-    if may_be_irregular and is_near and _may_be_blades(flown, float(SPEEDS_M_S[best]), radius):
+    if are_irregular and is_near and _may_be_blades(flown, float(SPEEDS_M_S[best]), radius):
         return []
     near_best = SPEEDS_M_S[np.array(costs) <= costs[best] * 1.5 + 1.0]
     speed = Estimate(float(SPEEDS_M_S[best]), float(near_best.min()) - 0.25, float(near_best.max()) + 0.25)

@@ -217,7 +217,7 @@ def test_a_hit_by_a_projectile_of_the_attack_before_belongs_to_no_throw():
     hits = [hit for hit in o.hits if o.attacks[hit.attack].animation == "Attack1500"]
     nearest = min(hits, key=lambda hit: hit.gap)
     stray = [msgspec.structs.replace(nearest, k=k) for k in (0, 8)]
-    (throw,) = find_throws(o, 3 * hits + stray, may_be_irregular=False)
+    (throw,) = find_throws(o, 3 * hits + stray, are_irregular=False)
     assert {hit.k for hit in throw.hits} == {hit.k for hit in hits}
 
 
