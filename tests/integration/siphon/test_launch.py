@@ -174,7 +174,7 @@ def test_a_game_that_cut_itself_loose_is_found_and_ended(started):
     game = started(shell("setsid -f sleep 600; tail -f /dev/null & wait"))
     mark = mark_of(game.pid)
     assert os.getsid(game.pid) == game.pid
-    assert len(alive(mark)) == 3
+    wait_for(lambda: len(alive(mark)) == 3, "three processes")
     game.kill()
     assert alive(mark) == set()
 
