@@ -56,7 +56,6 @@ MAX_STATE_BYTES: Final = 64 << 20
 #: Factor of the learning rate: a trained policy would forget much at the rate of the beginning.
 LR_FACTOR: Final = 0.2
 
-
 OpenSinks: TypeAlias = Callable[[Path], Sequence[Sink]]
 
 

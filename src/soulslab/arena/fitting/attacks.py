@@ -7,6 +7,7 @@ bodies, a bearing the angle of the player from the boss's facing, positive to it
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 import msgspec
 import numpy as np
@@ -25,6 +26,14 @@ NO_ATTACKS = frozenset((*BOSS_MOVEMENT, *BOSS_MISC, "ThrowAtk", THROWN, ""))
 _FALLS = ("FallStart", "FallLoop")
 #: Time after a hit in which further losses of health, such as those of a poison, count as its damage.
 DRAIN_TICKS = 3 * TICKS_PER_S
+
+
+class Columns(msgspec.Struct, frozen=True, eq=False):
+    """Arrays of the same length, whose rows can be selected; a subclass has a field for each array."""
+
+    def where(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> Self:
+        """Return some of the rows, by mask or index."""
+        return type(self)(**{name: getattr(self, name)[which] for name in self.__struct_fields__})
 
 
 class Course(msgspec.Struct, frozen=True, eq=False, kw_only=True):

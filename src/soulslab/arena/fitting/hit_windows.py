@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.arena.fitting.attacks import PARRIED, Hit, Observations
+from soulslab.arena.fitting.attacks import PARRIED, Columns, Hit, Observations
 from soulslab.arena.fitting.estimate import Estimate, between
 from soulslab.arena.fitting.vitals import VARIED_HP
 
@@ -53,7 +53,7 @@ OTHERS_SHARE, MIN_OTHERS, SPREAD = 0.7, 3, 0.4
 _GRID = 81
 
 
-class Risk(msgspec.Struct, frozen=True, eq=False):
+class Risk(Columns, frozen=True, eq=False):
     """Moments of an attack in which a hit would hurt the player; arrays with one row for each.
 
     ``attack`` is the index of the attack, ``k`` the ticks since its start, ``is_hit`` whether it was hit then.
@@ -64,10 +64,6 @@ class Risk(msgspec.Struct, frozen=True, eq=False):
     gap: NDArray[np.float64]
     bearing: NDArray[np.float64]
     is_hit: NDArray[np.bool_]
-
-    def where(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> Risk:
-        """Return some of the rows, by mask or index."""
-        return Risk(*(getattr(self, name)[which] for name in self.__struct_fields__))
 
 
 class Area(msgspec.Struct, frozen=True, eq=False, kw_only=True):

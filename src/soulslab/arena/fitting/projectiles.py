@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.arena.fitting.attacks import Hit, Observations
+from soulslab.arena.fitting.attacks import Columns, Hit, Observations
 from soulslab.arena.fitting.estimate import Estimate, middle
 from soulslab.arena.fitting.hit_windows import LONGEST_TICKS
 from soulslab.arena.records import TICKS_PER_S
@@ -53,7 +53,7 @@ class Throw(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     hits: tuple[Hit, ...]
 
 
-class _Flights(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class _Flights(Columns, frozen=True, eq=False, kw_only=True):
     """Hits as arrays (H,), with the length of the flight of the projectile that may have caused each.
 
     Attributes:
@@ -69,10 +69,6 @@ class _Flights(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     aside: NDArray[np.float64]
     gap: NDArray[np.float64]
     flight_m: NDArray[np.float64]
-
-    def where(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> _Flights:
-        """Return some of the hits, by mask or index."""
-        return _Flights(**{name: getattr(self, name)[which] for name in self.__struct_fields__})
 
     def thrown(self, speed_m_s: float) -> NDArray[np.float64]:
         """Return the time of the throw of each projectile with a speed."""

@@ -122,7 +122,7 @@ def save_fight(folder: Path, fight: RecordedFight) -> Path:
     except OSError as error:
         raise RecordingError(folder, f"cannot be written: {error.strerror or error}; choose another folder") from error
     finally:
-        with suppress(OSError):
+        with suppress(OSError):  # it has its final name
             temporary.unlink()
     return path
 

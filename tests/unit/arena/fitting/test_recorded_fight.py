@@ -1,6 +1,7 @@
 """Files of recorded fights: what is written is read, and a damaged file is refused with its name."""
 
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -65,6 +66,22 @@ DAMAGE = {
     "name": (lambda path: rewrite(path, boss_animation=np.full(4, 7, np.int16)), "a number without a name"),
     "header": (lambda path: rewrite(path, header=np.array('{"format": 1}')), "is not valid JSON of the expected form"),
 }
+
+
+def test_an_interrupted_write_leaves_no_file(tmp_path, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        save_fight(tmp_path, make_fight())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_in_place_of_the_folder_is_an_error(tmp_path):
+    (tmp_path / "seen").write_text("another program's")
+    with pytest.raises(RecordingError, match="cannot be written"):
+        save_fight(tmp_path / "seen", make_fight())
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
