@@ -7,7 +7,7 @@ from support.browser import running_dashboard
 from support.waiting import PATIENCE_S
 
 #: What Chromium reports when the server has gone.
-DISCONNECTED = ("ERR_CONNECTION_REFUSED", "WebSocket connection")
+DISCONNECTED = ("ERR_CONNECTION_REFUSED", "WebSocket connection", "WebSocket is already in CLOSING")
 
 FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
