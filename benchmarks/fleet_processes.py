@@ -103,7 +103,10 @@ class FleetProcesses:
 
 def end(child: subprocess.Popen[bytes]) -> None:
     """Kill a process with SIGKILL, and wait until the processes that it started have ended with it."""
-    started = psutil.Process(child.pid).children(recursive=True) if child.poll() is None else []
+    try:
+        started = psutil.Process(child.pid).children(recursive=True)
+    except psutil.NoSuchProcess:  # it has ended
+        started = []
     child.kill()
     child.wait()
     psutil.wait_procs(started, timeout=DEADLINE_S)

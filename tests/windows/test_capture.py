@@ -8,7 +8,9 @@ from __future__ import annotations
 import ctypes
 import logging
 import threading
+from contextlib import closing
 
+import numpy as np
 import pytest
 
 from soulslab.errors import WindowError, WindowGoneError
@@ -66,6 +68,14 @@ class WindowsRig(CaptureRig):
     def show(self):
         self.is_hidden = False
         self.painter.ask("show", self.window.id, RESTORE)
+        # Under Wine a window that is shown again may be empty for a moment, also after its program has painted it.
+        with closing(WindowCapture(self.window, ("gdi",))) as capture:
+            wait_for(lambda: self._shows_painted_pixels(capture), "the window to show its picture")
+
+    def _shows_painted_pixels(self, capture):
+        self.paint(self.seed)
+        width, height = capture.size_px
+        return np.array_equal(capture.grab(NATIVE), self.picture(width, height, self.seed))
 
     def destroy(self):
         self.painter.ask("destroy", self.window.id)
