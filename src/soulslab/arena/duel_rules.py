@@ -162,7 +162,7 @@ def replay_ticks(before: Table, fight: Record, action: int, n_ticks: int) -> Tab
     ``won``, ``decision``, the statistics of the fight) stay unchanged. In a step of several decisions, the later ones
     do nothing.
     """
-    ticks = np.zeros_like(before, shape=n_ticks)
+    ticks = np.zeros(n_ticks, before.dtype)
     _replay(before, fight, action, ticks)
     return ticks
 

@@ -11,6 +11,7 @@ strikes when the boss cannot hit, so that it survives to see the second phase.
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.arena.boss_rules import PARRY_STUN, STAGGER
+from soulslab.arena.duel_state import DUEL_STATE
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.records import DECISION_S, Record, Table
 from soulslab.arena.vocabulary import (
@@ -378,7 +380,7 @@ class ProbePlayer:
     def begin(self, states: Sequence[Record] | Table, which: NDArray[np.bool_]) -> None:
         """Observe the fights that are new: those of the (N,) `DUEL_STATE` records that are set in ``which`` (N,)."""
         for i in np.flatnonzero(which).tolist():
-            self._fights[i].begin(states[i])
+            self._fights[i].begin(_plain(states[i]))
 
     def act(
         self, states: Sequence[Record] | Table, masks: Sequence[NDArray[np.bool_]] | NDArray[np.bool_]
@@ -386,6 +388,14 @@ class ProbePlayer:
         """Choose an action for each fight, (N,) int64, from (N,) `DUEL_STATE` records and (N, A) action masks."""
         choices = []
         for fight, state, mask in zip(self._fights, states, masks, strict=True):
-            action = fight.act(state, mask)
+            action = fight.act(_plain(state), mask)
             choices.append(action if mask[action] else NOTHING)
         return np.array(choices, np.int64)
+
+
+_DuelState = namedtuple("_DuelState", DUEL_STATE.names or ())  # type: ignore[misc]
+
+
+def _plain(state: Record) -> Record:
+    """Return a copy of a record whose fields are read ten times faster."""
+    return _DuelState._make(state.item())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -15,6 +16,9 @@ from soulslab.config.writing import toml_key
 from soulslab.errors import SoulslabError, cut, did_you_mean
 
 T = TypeVar("T", bound=msgspec.Struct)
+
+# Describing a type takes milliseconds, and a program checks few types many times.
+_type_info = lru_cache(maxsize=128)(inspect.type_info)
 
 _AT = re.compile(r"(?P<problem>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
 _STEPS = re.compile(r"([^.\[\]]+)|\[(\d+|\.\.\.)\]")
@@ -39,7 +43,7 @@ def check(data: dict[str, Any], settings_type: type[T], error: Callable[[str, st
             ``attributes."player.hp".offsets[2]``.
     """
     try:
-        for problem, place in _problems(data, inspect.type_info(settings_type), ""):
+        for problem, place in _problems(data, _type_info(settings_type), ""):
             raise error(problem, place)
         return msgspec.convert(data, settings_type)
     except msgspec.ValidationError as invalid:
