@@ -18,7 +18,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 UNIT_TESTS = Path(__file__).parent / "unit"
 
 # The same examples in each run, so that failures are reproducible; no time limit, because machines differ.
-settings.register_profile("soulslab", derandomize=True, deadline=None, max_examples=50)
+settings.register_profile("soulslab", derandomize=True, deadline=None, max_examples=30)
 settings.register_profile("long", settings.get_profile("soulslab"), max_examples=2000)
 
 

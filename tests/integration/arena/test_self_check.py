@@ -72,6 +72,7 @@ def test_both_profiles_fit_the_window_under_their_masks(window, mask):
             assert row.source == held[row.name]
 
 
+@pytest.mark.long
 def test_the_oldest_elden_ring_has_a_boss_too(tmp_path):
     """Its list of enemies lies elsewhere."""
     text = profile_path(Path("elden_ring")).read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from soulslab.arena.vocabulary import NOTHING
 from support.long_form import IS_LONG
 from support.stage import make_simulator, shipped
 
-N_FIGHTS = 1000
+N_FIGHTS = 1000 if IS_LONG else 300
 #: Win rates: at most this for each naive player.
 MOST = dict.fromkeys(PLAYERS, 0.01) | {"attack": 0.05}
 

@@ -1,6 +1,5 @@
 """Refinement of a policy by its own fights, and the prediction of its wins; with real fits and short trainings."""
 
-import os
 import shutil
 import signal
 
@@ -25,9 +24,10 @@ from soulslab.fights.recording import FightRecorder
 from soulslab.fights.refinement import RefineSettings, best_round, record_duel, refine
 from soulslab.learn.players import load_player
 from soulslab.learn.settings import EnvSettings, NetworkSettings, PPOSettings, RunSettings, TrainSettings
-from soulslab.learn.telemetry import TrainProgress, TrainStarted
+from soulslab.learn.telemetry import TrainStarted
 from soulslab.learn.train import train
 from soulslab.learn.training import load_run_settings
+from support.message_sink import SignalSink
 
 FIGHTS = {"random_pose": True, "skip_locked": True, "observation": "relative"}
 
@@ -56,24 +56,6 @@ def fitted(tmp_path_factory):
 def settings(**changes):
     given = {"env_options": {**FIGHTS, "boss": "trickster"}, "n_fights": 2, "decisions": 1000, **changes}
     return RefineSettings(env_id=ARENA_ID, **given)
-
-
-class Listener:
-    """A telemetry sink that keeps the starts of trainings, and sends this process SIGINT in the first training."""
-
-    def __init__(self, *, interrupts=False):
-        self.started = []
-        self._interrupts = interrupts
-
-    def write(self, message):
-        if isinstance(message, TrainStarted):
-            self.started.append(message)
-        if isinstance(message, TrainProgress) and self._interrupts:
-            self._interrupts = False
-            os.kill(os.getpid(), signal.SIGINT)
-
-    def close(self):
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +89,7 @@ def check_same(fitted, whole, out, rounds):
 
 
 def test_an_interrupted_training_ends_the_refinement_which_can_be_continued(fitted, whole, tmp_path):
-    out, (_, chosen, _, _), sink = tmp_path / "rounds", whole, Listener(interrupts=True)
+    out, (_, chosen, _, _), sink = tmp_path / "rounds", whole, SignalSink(signal.SIGINT)
 
     def rounds(*, resume):
         return refine(fitted / "strong", [fitted / "seen"], out, chosen, lambda _: [sink], resume=resume)
@@ -119,12 +101,13 @@ def test_an_interrupted_training_ends_the_refinement_which_can_be_continued(fitt
     assert not (out / "round_2").exists()
     kept = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.suffix in (".npz", ".toml", ".png")}
     check_same(fitted, whole, out, list(rounds(resume=True)))
-    assert [(each.is_resumed, each.env_steps > 0) for each in sink.started] == [(False, False), (True, True)]
+    started = [each for each in sink.messages if isinstance(each, TrainStarted)]
+    assert [(each.is_resumed, each.env_steps > 0) for each in started] == [(False, False), (True, True)]
     # Neither the fights nor the fit were repeated, and a complete refinement does nothing.
     del kept[out / "round_1" / "run" / "config.toml"]  # a resumed run writes it again
     assert all(path.stat().st_mtime_ns == time_ns for path, time_ns in kept.items())
     check_same(fitted, whole, out, list(rounds(resume=True)))
-    assert len(sink.started) == 2
+    assert sum(isinstance(each, TrainStarted) for each in sink.messages) == 2
 
 
 def test_a_round_of_a_killed_process_is_continued(fitted, whole, tmp_path):

@@ -107,7 +107,7 @@ def speeds(boss):
         ("trickster", "none"),
         ("trickster", "development_2"),  # the tip of a narrow blow moves outwards
         ("judge", "development"),  # rings that expand
-        ("frost_beast", "development"),
+        pytest.param("frost_beast", "development", marks=pytest.mark.long),
     ],
 )
 def test_projectiles_are_told_from_blades(name, rules):

@@ -114,7 +114,11 @@ def test_the_critic_learns_the_value_of_walks_cut_short(learner_and_collector):
 
 @pytest.mark.parametrize(
     ("form", "frame_stack", "least"),
-    [pytest.param("hw", 2, 0.9, marks=pytest.mark.long), ("dict", 2, 0.9), ("khw", 1, None)],
+    [
+        pytest.param("hw", 2, 0.9, marks=pytest.mark.long),
+        ("dict", 2, 0.9),
+        pytest.param("khw", 1, None, marks=pytest.mark.long),
+    ],
 )
 def test_learns_from_two_frames_where_the_dot_flies_and_cannot_from_one(dot, tmp_path, form, frame_stack, least):
     env = msgspec.structs.replace(dot.env, options={"form": form}, frame_stack=frame_stack)
