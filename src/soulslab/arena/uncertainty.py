@@ -31,7 +31,7 @@ from msgspec import Meta, inspect
 
 from soulslab.arena.boss_file import MAX_NUMBER, Boss, Move, Window
 from soulslab.arena.records import TICKS_PER_S
-from soulslab.config.checking import check, join_place
+from soulslab.config.checking import check, join_place, type_info
 from soulslab.config.input_files import parse_toml, read_text
 from soulslab.errors import BossFileError
 
@@ -182,7 +182,7 @@ def draw_boss(boss: Boss, uncertainty: Uncertainty, rng: np.random.Generator, *,
 @lru_cache(maxsize=4096)
 def _bounds(place: str) -> tuple[float, float]:
     """Return the least and the greatest number that a boss file may have at a place."""
-    kind: Any = inspect.type_info(Boss)
+    kind: Any = type_info(Boss)
     for step in _steps(place):
         if isinstance(kind, inspect.UnionType):  # an optional part, such as a projectile
             kind = next(each for each in kind.types if isinstance(each, inspect.StructType))

@@ -17,8 +17,8 @@ from soulslab.errors import SoulslabError, cut, did_you_mean
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-# Describing a type takes milliseconds, and a program checks few types many times.
-_type_info = lru_cache(maxsize=128)(inspect.type_info)
+#: `msgspec.inspect.type_info`, which takes milliseconds, for types that are described many times.
+type_info = lru_cache(maxsize=128)(inspect.type_info)
 
 _AT = re.compile(r"(?P<problem>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
 _STEPS = re.compile(r"([^.\[\]]+)|\[(\d+|\.\.\.)\]")
@@ -43,7 +43,7 @@ def check(data: dict[str, Any], settings_type: type[T], error: Callable[[str, st
             ``attributes."player.hp".offsets[2]``.
     """
     try:
-        for problem, place in _problems(data, _type_info(settings_type), ""):
+        for problem, place in _problems(data, type_info(settings_type), ""):
             raise error(problem, place)
         return msgspec.convert(data, settings_type)
     except msgspec.ValidationError as invalid:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 WINDOW_COLOURS: Final = ("#d95f02", "#7570b3", "#1b9e77", "#e7298a", "#66a61e", "#a6761d", "#666666", "#1f78b4")
 HIT, MISS, BODY = "#b2182b", "#2166ac", "#888888"
 N_COLUMNS: Final = 4
+#: Height of the two panels of an attack, and of the legend (inches).
+ROW_HEIGHT, LEGEND_HEIGHT = 3.9, 1.5
 #: Points that are drawn of each kind, so that the picture stays small.
 MAX_POINTS: Final = 300
 #: Largest distance that is drawn beyond the reach of the windows (m).
@@ -61,16 +63,19 @@ def draw_fit(fit: Fit) -> Figure:
         from matplotlib.figure import Figure  # noqa: PLC0415  (an optional package)
 
     n_rows = math.ceil(len(fit.moves) / N_COLUMNS)
-    figure = Figure(figsize=(3.2 * N_COLUMNS, 3.9 * n_rows + 1.4), dpi=80, layout="constrained")
+    height = ROW_HEIGHT * n_rows + LEGEND_HEIGHT
+    figure = Figure(figsize=(3.2 * N_COLUMNS, height), dpi=80)
     fights, minutes = fit.uncertainty.n_fights, fit.uncertainty.game_time_s / 60
     title = f"{fit.boss.name}: {fights} fight{'' if fights == 1 else 's'}, {minutes:.1f} minutes"
     n_windows = max(len(move.windows) for move in fit.boss.moves)
-    figure.legend(handles=_legend(n_windows), loc="outside upper center", ncols=4, fontsize=9, title=title)
-    grid = figure.add_gridspec(2 * n_rows, N_COLUMNS, height_ratios=[5, 1] * n_rows)
+    figure.legend(handles=_legend(n_windows), loc="upper center", ncols=4, fontsize=9, title=title)
+    # A constrained layout would take longer than all the rest of the picture.
+    inside = {"left": 0.04, "right": 0.99, "bottom": 0.4 / height, "top": 1 - LEGEND_HEIGHT / height}
+    grid = figure.add_gridspec(n_rows, N_COLUMNS, hspace=0.25, wspace=0.15, **inside)
     for i, move in enumerate(fit.moves):
-        row, column = divmod(i, N_COLUMNS)
-        _draw_area(figure.add_subplot(grid[2 * row, column]), fit, i, move)
-        _draw_time(figure.add_subplot(grid[2 * row + 1, column]), fit, i, move)
+        panels = grid[divmod(i, N_COLUMNS)].subgridspec(2, 1, height_ratios=[6, 1], hspace=0.15)
+        _draw_area(figure.add_subplot(panels[0]), fit, i, move)
+        _draw_time(figure.add_subplot(panels[1]), fit, i, move)
     return figure
 
 
@@ -147,7 +152,8 @@ def _draw_time(axes: Axes, fit: Fit, i: int, move: FittedMove) -> None:
         axes.axvspan(window.start_s, window.end_s, color=WINDOW_COLOURS[j % len(WINDOW_COLOURS)], alpha=TIME_ALPHA)
     times = [hit.k / TICKS_PER_S for found in move.windows for hit in found.hits]
     if times:
-        axes.hist(times, bins=np.arange(0, boss_move.duration_s + BAR_S, BAR_S).tolist(), color=HIT)
+        bins = np.arange(0, boss_move.duration_s + BAR_S, BAR_S).tolist()
+        axes.hist(times, bins=bins, histtype="stepfilled", color=HIT)
     axes.set(xlim=(0, max(boss_move.duration_s, 0.1)), yticks=[])
     axes.set_xlabel("s", fontsize=7, labelpad=0)
     axes.tick_params(labelsize=7)

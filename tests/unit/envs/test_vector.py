@@ -74,7 +74,7 @@ def test_the_same_as_gymnasium_s_own_vector_of_single_fights(mode, options):
     assert_same_observations(first[0], second[0])
     assert_info_holds(first[1], second[1])
     n_ended = 0
-    for actions in scripts(range(N), 250):
+    for actions in scripts(range(N), 400):
         one, other = fast.step(actions), slow.step(actions)
         assert_same_observations(one[0], other[0])
         for fast_values, slow_values in zip(one[1:4], other[1:4], strict=True):
@@ -182,7 +182,7 @@ def test_infos_cannot_change_the_environment():
 def test_a_saved_state_continues_exactly(mode, options):
     env = ArenaVectorEnv(num_envs=N, autoreset_mode=mode, random_pose=True, **options)
     env.reset(seed=3)
-    actions = scripts(range(N), 250)
+    actions = scripts(range(N), 400)
     for row in actions[:150]:
         env.step(row)
     saved = env.get_state()
