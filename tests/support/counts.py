@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,21 +13,31 @@ from pathlib import Path
 import xcffib.res
 
 from soulslab.siphon.process.x11 import XConnection
+from support.waiting import PATIENCE_S, POLL_S
 
 _FILE_OF_THREAD = re.compile(r"/proc/(\d+)/task/")
 
 
-def held() -> dict[str, object]:
-    """Return descriptors by kind, threads, children and shared memory of this process only."""
+def held() -> Counter[str]:
+    """Return the numbers of descriptors by kind, threads, children and pieces of shared memory of this process."""
     maps = Path("/proc/self/maps").read_text().splitlines()
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return {
-        "descriptors": Counter(descriptors()),
-        "threads": sorted(thread.name for thread in threading.enumerate()),
-        "children": children,
-        "shared maps": sum("/SYSV" in line or "Xvfb_screen" in line for line in maps),
-        "segments": len(segments_of([os.getpid()])),
-    }
+    return Counter(descriptors()) + Counter(
+        {
+            "threads": threading.active_count(),
+            "children": len(children),
+            "shared maps": sum("/SYSV" in line or "Xvfb_screen" in line for line in maps),
+            "segments": len(segments_of([os.getpid()])),
+        }
+    )
+
+
+def check_released(before: Counter[str]) -> None:
+    """Wait until no more is held than `held` returned before; what earlier tests left may be released meanwhile."""
+    end = time.monotonic() + PATIENCE_S
+    while (left := held() - before) and time.monotonic() < end:
+        time.sleep(POLL_S)
+    assert not left
 
 
 def descriptors() -> Iterator[str]:

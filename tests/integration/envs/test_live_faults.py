@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 from benchmarks.fault_injection import FAULTS
 from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv, ArenaLiveVectorEnv
 from soulslab.siphon.process.process_tree import living
-from support.counts import held
+from support.counts import check_released, held
 from support.waiting import wait_for
 
 NOTHING = 19
@@ -50,8 +50,7 @@ def env(temporary):
         yield one
         pid = one.session.info.pid
     wait_for(lambda: not living([pid]))
-    wait_for(lambda: held()["threads"] == before["threads"], "threads to end")
-    assert held() == before
+    check_released(before)
     assert list(temporary.iterdir()) == []
 
 
@@ -92,9 +91,7 @@ def test_each_fault_is_recovered(env, name):
     assert info["n_restarts"] == env.episode.log.n_game_restarts - n_restarts == is_lost
     if is_lost:
         wait_for(lambda: not living([pid]))
-    wait_for(lambda: held()["threads"] == before["threads"], "threads to end")
-    after = held()
-    assert {**after, "children": len(after["children"])} == {**before, "children": len(before["children"])}
+    check_released(before)
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
@@ -138,5 +135,4 @@ def test_one_of_two_games_is_replaced_and_the_other_continues():
         assert info["ticks"].tolist() == [6, 6]
     finally:
         env.close()
-    wait_for(lambda: held()["threads"] == before["threads"], "threads to end")
-    assert held() == before
+    check_released(before)

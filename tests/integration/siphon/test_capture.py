@@ -21,7 +21,7 @@ from soulslab.siphon.process.private_display import PrivateDisplay
 from soulslab.siphon.process.window import Window, wait_for_window
 from soulslab.siphon.process.x11 import XConnection
 from support.capture_contract import CaptureContract, CaptureRig
-from support.counts import held, n_clients, segments_of
+from support.counts import check_released, held, n_clients, segments_of
 from support.doom import start_doom
 from support.painter import Painter, pattern
 from support.waiting import PATIENCE_S, wait_for
@@ -309,7 +309,7 @@ def test_fifty_captures_leave_no_resources(painter, x, display):
         assert_shows(capture, 100, 80, 1)
         capture.close()
     x.sync()
-    assert held() == before
+    check_released(before)
     assert n_clients(x) == clients
 
 

@@ -25,7 +25,7 @@ from soulslab.errors import (
 )
 from soulslab.siphon.process import private_display, x11
 from soulslab.siphon.process.private_display import PrivateDisplay
-from support.counts import held
+from support.counts import check_released, held
 from support.doom_faults import (
     PROFILE,
     await_deaths,
@@ -169,8 +169,7 @@ def test_the_display_hangs(shared, monkeypatch, observation):
     begins_anew(env, n_restarts=1)
     assert time.monotonic() - started_s < 60
     await_deaths([pid])
-    wait_for(lambda: held()["threads"] == before["threads"])
-    wait_for(lambda: held()["descriptors"] == before["descriptors"], "the descriptors that were open before")
+    check_released(before)
 
 
 def test_a_display_that_loses_its_socket_while_it_starts(monkeypatch):

@@ -36,7 +36,7 @@ from soulslab.siphon.process.x11 import XConnection
 from soulslab.siphon.profile import ClockFacts, Process, Profile, load_profile
 from soulslab.siphon.session import SessionOptions, Step
 from support.clock_program import speed_of
-from support.counts import held
+from support.counts import check_released, held
 from support.launching import launch
 from support.waiting import wait_for
 
@@ -52,7 +52,7 @@ def check_fails(kind, match, profile=DOOM, **options):
     before = held()
     with pytest.raises(kind, match=match):
         open_session(profile, SessionOptions(**options))
-    assert held() == before
+    check_released(before)
 
 
 @pytest.mark.parametrize(
