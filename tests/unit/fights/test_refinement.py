@@ -19,7 +19,7 @@ from soulslab.config.writing import dump_settings
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import ConfigError, EnvironmentUsageError, IncompatibleCheckpointError
 from soulslab.fights.fit_recordings import read_recorded_fights, write_fit
-from soulslab.fights.prediction import PredictionSettings, predict
+from soulslab.fights.prediction import Prediction, PredictionSettings, predict
 from soulslab.fights.recording import FightRecorder
 from soulslab.fights.refinement import RefineSettings, best_round, record_duel, refine
 from soulslab.learn.players import load_player
@@ -198,6 +198,13 @@ def test_the_data_set_of_a_policy_shows_the_boss_with_any_observation(fitted, tm
     expected, _ = record_duel(gymnasium.make(ARENA_ID, **options), player, 5, ARENA_ID)
     np.testing.assert_array_equal(found.moments, expected.moments)
     assert found.boss_animations == expected.boss_animations
+
+
+def test_one_more_boss_of_the_ensemble_is_won_as_often_as_the_interval_says():
+    draws = np.random.default_rng(0).random((4000, 21))
+    found = [Prediction(win_rates=tuple(rates)).interval for rates in draws[:, :20]]
+    contained = np.mean([low <= rate <= high for (low, high), rate in zip(found, draws[:, 20], strict=True)])
+    assert contained == pytest.approx(0.9, abs=0.015)
 
 
 def test_a_prediction_is_made_from_the_recordings_alone(fitted):
