@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from support.waiting import PATIENCE_S
+
 
 class Dashboard:
     """A running dashboard.
@@ -56,7 +58,7 @@ def running_dashboard(root: Path, log: Path, *arguments: str, port: str = "0") -
             assert process.poll() is None, log.read_text()
         finally:
             process.terminate()
-            process.wait(20.0)
+            process.wait(PATIENCE_S)
             process.stdout.close()
     assert "Traceback" not in log.read_text(), log.read_text()
     assert "ERROR" not in log.read_text(), log.read_text()

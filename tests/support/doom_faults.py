@@ -22,7 +22,7 @@ from soulslab.siphon.process.process_tree import living
 from soulslab.siphon.process.window import find_window
 from soulslab.siphon.process.x11 import XConnection
 from soulslab.siphon.profile import load_profile
-from support.waiting import wait_for
+from support.waiting import PATIENCE_S, wait_for
 
 TESTS = Path(__file__).parents[1]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(TESTS)}
@@ -77,7 +77,7 @@ def meanwhile(work):
     thread = Thread(target=run, daemon=True)
     thread.start()
     yield
-    thread.join(30)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
     assert not failures
 

@@ -6,6 +6,8 @@ import termios
 import threading
 import time
 
+from support.waiting import PATIENCE_S
+
 LONGEST = 16384
 
 
@@ -40,7 +42,7 @@ class Pty:
         with self._changed:
             return len(self._output)
 
-    def wait_for(self, pattern, timeout_s=60, *, after=0):
+    def wait_for(self, pattern, timeout_s=PATIENCE_S, *, after=0):
         """Return the first match of a pattern in the output behind a position; a match is at most `LONGEST` bytes."""
         compiled, start, end_s = re.compile(pattern.encode()), after, time.monotonic() + timeout_s
         with self._changed:

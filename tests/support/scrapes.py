@@ -9,6 +9,8 @@ from typing import Any
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open
 from prometheus_client.parser import text_string_to_metric_families as parse
 
+from support.waiting import PATIENCE_S
+
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
 # Without the proxy settings of this machine.
 _OPENER = urllib.request.ProxyHandler({})
@@ -23,7 +25,7 @@ def fetch(
     """Return the text at an address of this machine; with data, send a POST request."""
     opener = urllib.request.build_opener(_OPENER, urllib.request.HTTPSHandler(context=context))
     request = urllib.request.Request(url, data, headers or {})  # noqa: S310  (addresses of the tested sinks)
-    with opener.open(request, timeout=20.0) as answer:
+    with opener.open(request, timeout=PATIENCE_S) as answer:
         return str(answer.read().decode())
 
 

@@ -89,6 +89,7 @@ def test_half_blocks_hold_two_pixels_each():
 
 pytest.importorskip("termios", reason="pseudo-terminals are POSIX; Windows has another keyboard")
 from support.pty import Pty  # noqa: E402
+from support.waiting import PATIENCE_S  # noqa: E402
 
 #: Executes the programs that arrive in the pipe ``ASKED``, and answers with what they raised.
 PLAY = """
@@ -147,7 +148,7 @@ class Stage:
 
     def close(self):
         os.close(self._asked)
-        assert self._process.wait(60) == 0
+        assert self._process.wait(PATIENCE_S) == 0
         self._answers.close()
         self.pty.close()
 

@@ -160,7 +160,7 @@ def test_it_ends_cleanly(display, x, tmp_path, how):
             window.ask_to_close()
         else:
             process.send_signal(signal.Signals[how])
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE_S) == 0
         said = process.stderr.read()
         process.stderr.close()
     assert "Traceback" not in said
@@ -229,7 +229,7 @@ def test_every_key_arrives_by_its_place(display, x):
         finally:
             keys.close()
         window.ask_to_close()
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert heard == {name: "+" + panda for name, panda in PANDA_NAMES.items()}
 
 

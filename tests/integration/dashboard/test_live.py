@@ -31,7 +31,7 @@ from support.browser import (
 )
 from support.forked import ForkedPopen
 from support.policies import actor_critic
-from support.waiting import wait_for
+from support.waiting import PATIENCE_S, wait_for
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 SMALL = [
@@ -202,7 +202,7 @@ def test_stand_in_game_is_shown(root, dashboard, open_page):
         expect(page.locator("#actions li")).to_have_count(N_ACTIONS)
     finally:
         is_over.set()
-        playing.join(30.0)
+        playing.join(PATIENCE_S)
         feed.close()
         env.close()
 
@@ -264,7 +264,7 @@ def test_policy_plays_for_the_browser(tmp_path, open_page, request):
         assert (times[-1] - times[0]) / (len(times) - 1) > 90.0
         page.goto("about:blank")
         process.send_signal(signal.SIGINT)
-        assert process.wait(30.0) == 0
+        assert process.wait(PATIENCE_S) == 0
         process.stdout.close()
     assert re.search(r"\d+ of \d+ fights won", (tmp_path / "play.log").read_text())
     check_no_traceback(tmp_path / "play.log")

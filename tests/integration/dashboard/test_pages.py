@@ -13,6 +13,7 @@ from soulslab.dashboard.run_log import RunLog
 from soulslab.learn import telemetry
 from support.browser import chart_data, check_widths
 from support.run_folders import evaluated, finished, line, progress, started, write_run
+from support.waiting import PATIENCE_S
 
 ATTACK = "<img src=x onerror=alert(1)>"
 """Name of a run that would be a script if it were not escaped."""
@@ -109,7 +110,7 @@ def handshake(base, cookie, origin):
         *([f"Cookie: {cookie}"] if cookie else []),
     ]
     name, port = host.split(":")
-    with socket.create_connection((name, int(port)), timeout=20.0) as connection:
+    with socket.create_connection((name, int(port)), timeout=PATIENCE_S) as connection:
         connection.sendall("\r\n".join([*lines, "", ""]).encode())
         return int(connection.recv(1024).split()[1])
 

@@ -12,6 +12,7 @@ import pytest
 from benchmarks.fleet_processes import FleetProcesses
 from soulslab.errors import ConfigError
 from soulslab.fleet.access import read_access
+from support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the server runs on Linux")
 
@@ -105,7 +106,7 @@ def test_a_run_survives_kills_and_ctrl_c_and_is_completed(read_cluster, fleet, t
     fleet.wait_for(lambda: driver.poll() is not None, "the end", DEADLINE_S)
     assert driver.returncode == 0, fleet.text()
     assert "requested" in fleet.text()
-    _, left = psutil.wait_procs(processes, timeout=10)
+    _, left = psutil.wait_procs(processes, timeout=PATIENCE_S)
     assert not left
     assert not any(secret.encode() in file.read_bytes() for file in logs(fleet))
     driver = fleet.start("fleet", "up", path)

@@ -15,6 +15,7 @@ from soulslab.errors import DisplayError, ImplausibleValueError, ProcessExitedEr
 from soulslab.siphon.process.child_process import PrivateFolder
 from support.counts import check_released, held, segments_of
 from support.doom_faults import await_deaths, begins_anew, doom, memory_of, play_until_it_fails, program, window_of
+from support.waiting import PATIENCE_S
 
 #: Plays until it is ended; argument: how it is to end when its standard input does.
 PLAYER = """
@@ -118,7 +119,7 @@ def test_a_killed_player_ends_its_game_and_display(temporary, monkeypatch, end):
             player.send_signal(signal.Signals[end])
         else:
             player.stdin.close()
-        player.wait(30)
+        player.wait(PATIENCE_S)
         await_deaths(facts["pids"])
     assert segments_of([player.pid, *facts["pids"]], started_s) == []
     monkeypatch.setattr(soulslab.siphon.process.child_process, "MIN_AGE_S", 0.0)

@@ -22,7 +22,7 @@ from soulslab.errors import (
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.session import Step
 from support.doom_faults import await_deaths, begins_anew, doom, meanwhile, play_until_it_fails, program
-from support.waiting import wait_for
+from support.waiting import PATIENCE_S, wait_for
 
 TOKEN = "a-token-of-some-length"  # noqa: S105  (of a server that lives for one test)
 TIC = Step(advance_s=1 / 35, attributes=("x", "y", "speed_x", "speed_y"))
@@ -59,7 +59,7 @@ def server_of_doom(folder):
     finally:
         process.send_signal(signal.SIGINT)
         try:
-            process.wait(20)
+            process.wait(PATIENCE_S)
         finally:
             process.kill()
             process.wait()
@@ -107,7 +107,7 @@ def test_an_environment_survives_a_restart_of_the_server(tmp_path, monkeypatch):
 
         def come_back():
             with server_of_doom(tmp_path):
-                is_over.wait(60)
+                is_over.wait(PATIENCE_S)
 
         with meanwhile(come_back):
             try:

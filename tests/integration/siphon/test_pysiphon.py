@@ -31,7 +31,7 @@ from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.session import SessionOptions
 from support.long_form import IS_LONG
 from support.malformed_messages import SERVICE_DESCRIPTOR, malformed
-from support.waiting import wait_for
+from support.waiting import PATIENCE_S, wait_for
 
 #: Moments of a fight at which all is read.
 N_MOMENTS = 300 if IS_LONG else 1
@@ -294,7 +294,7 @@ def test_invalid_messages_do_not_affect_the_game(game, service, server, client, 
             is_stream = SERVICE_DESCRIPTOR.methods_by_name[call].server_streaming
             ask = (channel.unary_stream if is_stream else channel.unary_unary)(f"/{SERVICE}/{call}")
             try:
-                answer = ask(data, timeout=30.0)
+                answer = ask(data, timeout=PATIENCE_S)
                 if is_stream:
                     next(answer, None)
                     answer.cancel()

@@ -13,6 +13,7 @@ from benchmarks.learner_run import LearnerRun, LearnerTask, Point
 from soulslab.errors import BenchmarkError, ConfigError
 from soulslab.learn.rainbow.rainbow_settings import QLearningSettings, QNetworkSettings, RainbowSettings
 from soulslab.learn.settings import EnvSettings
+from support.waiting import PATIENCE_S
 
 POINT = Point(decisions=10, win_rate=0.25, mean_return=-1.5, seconds=2.0)
 RUN = LearnerRun(n_decisions=12, points=(POINT,))
@@ -118,7 +119,7 @@ def test_ctrl_c_kills_the_processes_and_stores_nothing(tmp_path, monkeypatch):
         return started[-1]
 
     def press():
-        assert is_started.wait(60.0)
+        assert is_started.wait(PATIENCE_S)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     monkeypatch.setattr(subprocess, "Popen", start)

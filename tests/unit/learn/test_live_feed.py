@@ -25,7 +25,7 @@ from soulslab.learn.live_feed import (
 )
 from soulslab.learn.policy import Policy
 from support.policies import actor_critic, some_inputs
-from support.waiting import wait_for
+from support.waiting import PATIENCE_S, wait_for
 
 
 class Viewer:
@@ -34,7 +34,7 @@ class Viewer:
     def __init__(self, path, key=None):
         address = json.loads(path.read_text())
         self.connection = socket.create_connection(("127.0.0.1", address["port"]))
-        self.connection.settimeout(20.0)
+        self.connection.settimeout(PATIENCE_S)
         self.connection.sendall((key or address["key"]).encode())
 
     def read(self):

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from soulslab.siphon.watchdog import Watchdog
+from support.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -18,7 +19,7 @@ def test_it_acts_once_the_deadline_has_passed(watchdog):
     for _ in range(3):
         acted = threading.Event()
         watchdog.arm(0.01, acted.set)
-        assert acted.wait(30.0)
+        assert acted.wait(PATIENCE_S)
 
 
 def test_a_shorter_deadline_wakes_it(watchdog):
@@ -26,7 +27,7 @@ def test_a_shorter_deadline_wakes_it(watchdog):
     watchdog.arm(3600.0, first.set)
     watchdog.disarm()
     watchdog.arm(0.01, second.set)
-    assert second.wait(30.0)
+    assert second.wait(PATIENCE_S)
     assert not first.is_set()
 
 
@@ -36,7 +37,7 @@ def test_a_cancelled_deadline_does_nothing(watchdog):
         watchdog.arm(0.02, lambda: late.append(1))
         watchdog.disarm()
     watchdog.arm(0.05, last.set)  # passes after all of those would have
-    assert last.wait(30.0)
+    assert last.wait(PATIENCE_S)
     assert late == []
 
 

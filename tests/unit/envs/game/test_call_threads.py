@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from soulslab.envs.game.vector_env import CallThreads
+from support.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def test_results_are_in_the_order_of_the_calls(threads):
 
 def test_calls_run_at_the_same_time(threads):
     meeting = threading.Barrier(3)
-    assert sorted(threads.call([lambda: meeting.wait(20.0)] * 3)) == [0, 1, 2]
+    assert sorted(threads.call([lambda: meeting.wait(PATIENCE_S)] * 3)) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("place", [0, 2])
@@ -43,7 +44,7 @@ def test_results_of_an_interrupted_call_are_dropped(threads):
 
     gate = threading.Event()
     with pytest.raises(KeyboardInterrupt):
-        threads.call([interrupt, lambda: gate.wait(20.0), lambda: "late"])
+        threads.call([interrupt, lambda: gate.wait(PATIENCE_S), lambda: "late"])
     gate.set()
     assert threads.call([lambda: 1, lambda: 2, lambda: 3]) == [1, 2, 3]
 

@@ -30,6 +30,7 @@ from soulslab.siphon.session import SessionOptions, Step
 from soulslab.testing.fake_session import FakeSession
 from soulslab.testing.session_contract import SessionContract
 from support.toy_contract import TOY_GAME
+from support.waiting import PATIENCE_S
 
 TOKEN = "open-sesame-open-sesame"  # noqa: S105  (of a server that lives for one test)
 WAYS = {
@@ -265,7 +266,7 @@ class SlowSession(FakeSession):
 
     def read(self, name):
         self.is_reading.set()
-        assert self.may_read.wait(30.0)
+        assert self.may_read.wait(PATIENCE_S)
         return super().read(name)
 
 
@@ -282,7 +283,7 @@ def test_a_long_wait_for_other_clients_is_an_error(slow, monkeypatch):
     with connect(server.address, token=TOKEN) as first, connect(server.address, token=TOKEN) as second:
         reading = pool.submit(first.read, "hp")
         monkeypatch.setattr(client, "WAIT_SHARE", 0.01)
-        assert session.is_reading.wait(30.0)
+        assert session.is_reading.wait(PATIENCE_S)
         with pytest.raises(WaitTimeoutError, match="other calls"):
             second.snapshot()
         session.may_read.set()
@@ -309,7 +310,7 @@ def test_the_answer_to_an_interrupted_call_is_not_that_of_the_next(slow):
     with connect(server.address, token=TOKEN) as remote:
 
         def interrupt():
-            assert session.is_reading.wait(30.0)
+            assert session.is_reading.wait(PATIENCE_S)
             signal.pthread_kill(main, signal.SIGINT)
 
         done = pool.submit(interrupt)

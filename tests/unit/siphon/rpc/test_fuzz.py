@@ -20,6 +20,7 @@ from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.rpc.wire_encoding import encode, make_decoder
 from soulslab.siphon.session import Step
 from soulslab.testing.fake_session import FakeSession
+from support.waiting import PATIENCE_S
 
 N_UNARY = 1500
 N_STREAM = 3000
@@ -118,7 +119,7 @@ def test_unary_calls(server, channel):
         for number in range(N_UNARY):
             request = REQUESTS[number % len(REQUESTS)]
             try:
-                calls[type(request).__name__](mutate(rng, encode(request)), timeout=30.0, metadata=metadata)
+                calls[type(request).__name__](mutate(rng, encode(request)), timeout=PATIENCE_S, metadata=metadata)
             except grpc.RpcError as error:
                 assert error.code() not in OURS, error
                 codes.add(error.code())
@@ -130,7 +131,7 @@ def test_the_stream(channel):
     rng = random.Random(2)
     answers = make_decoder(m.Answer)
     outbox = queue.SimpleQueue()
-    call = channel.stream_stream(f"/{m.SERVICE}/Attach")(iter(outbox.get, None), timeout=60.0)
+    call = channel.stream_stream(f"/{m.SERVICE}/Attach")(iter(outbox.get, None), timeout=PATIENCE_S)
     outbox.put(encode(m.Hello(m.VERSION, "fuzz")))
     next(call)
     n_failures = 0
@@ -151,7 +152,7 @@ def test_hellos(channel):
     hello = encode(m.Hello(m.VERSION, "fuzz", "raw", 90, m.SharedMemory(1, 1, 64, b"n" * 16)))
     attach = channel.stream_stream(f"/{m.SERVICE}/Attach")
     for _ in range(N_HELLO):
-        call = attach(iter([mutate(rng, hello)]), timeout=30.0)
+        call = attach(iter([mutate(rng, hello)]), timeout=PATIENCE_S)
         try:
             list(call)
         except grpc.RpcError as error:
@@ -162,7 +163,7 @@ def test_watches(channel):
     rng = random.Random(4)
     watch = encode(m.Watch(1000.0, ("hp",), FrameFormat(8, 8), "raw", 90))
     for _ in range(N_HELLO):
-        call = channel.unary_stream(f"/{m.SERVICE}/Watch")(mutate(rng, watch), timeout=30.0)
+        call = channel.unary_stream(f"/{m.SERVICE}/Watch")(mutate(rng, watch), timeout=PATIENCE_S)
         try:
             next(call)
         except grpc.RpcError as error:
@@ -179,7 +180,7 @@ def test_many_at_once(server, channel):
         read = channel.unary_unary(f"/{m.SERVICE}/Read")
         while not is_over.is_set():
             with pytest.raises(grpc.RpcError):
-                read(b"\xc1" + rng.randbytes(5), timeout=30.0)
+                read(b"\xc1" + rng.randbytes(5), timeout=PATIENCE_S)
 
     threads = [threading.Thread(target=send, args=(seed,)) for seed in range(3)]
     for thread in threads:

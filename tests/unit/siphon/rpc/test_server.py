@@ -29,7 +29,7 @@ from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.rpc.wire_encoding import encode, make_decoder
 from soulslab.siphon.session import Step
 from soulslab.testing.fake_session import TOY_PROFILE, FakeSession
-from support.waiting import wait_for
+from support.waiting import PATIENCE_S, wait_for
 
 TOKEN = "a-token-of-some-length"  # noqa: S105  (of a server that lives for one test)
 
@@ -66,7 +66,7 @@ def ask_raw(channel, name, data, **keys):
     """Send the bytes of a unary call and return those of the answer."""
     call = channel.unary_unary(f"/{m.SERVICE}/{name}")
     try:
-        return call(data, timeout=30.0, metadata=metadata(**keys))
+        return call(data, timeout=PATIENCE_S, metadata=metadata(**keys))
     except grpc.RpcError as error:
         raise from_call(error, "the server") from error
 

@@ -11,6 +11,7 @@ from soulslab.envs.registration import ARENA_LIVE_ID
 from soulslab.envs.tasks.duel.arena_live import ArenaLiveEnv, ArenaLiveVectorEnv
 from soulslab.errors import EnvironmentUsageError, LaunchError, NotResetError, ProcessExitedError
 from soulslab.testing.fake_arena import FakeArenaSession
+from support.waiting import PATIENCE_S
 
 N = 3
 FAULTS = {
@@ -190,7 +191,7 @@ def test_at_most_one_game_per_core_starts_at_once(monkeypatch):
                 loading.add(i)
                 most.append(len(loading))
             if len(most) <= 2:
-                both.wait(20)  # the first two start together
+                both.wait(PATIENCE_S)  # the first two start together
             session = opener(seed)
             with lock:
                 loading.remove(i)

@@ -13,6 +13,7 @@ from soulslab.errors import EnvironmentUsageError, InvalidActionError, LaunchErr
 from soulslab.learn.environment import make_vector
 from soulslab.testing.fake_session import FakeSession
 from support.toy_env import Toys, toy_env, toy_profile, toy_table
+from support.waiting import PATIENCE_S
 
 N = 3
 
@@ -83,7 +84,7 @@ def test_make_vec_and_make_vector_create_it():
 def test_games_run_at_the_same_time():
     env = vector()
     env.reset()
-    meeting = threading.Barrier(N, timeout=20)
+    meeting = threading.Barrier(N, timeout=PATIENCE_S)
     for session in env.toys.sessions:
         toy, pass_time = session.toy, session.toy.pass_time
         toy.pass_time = lambda seconds, pass_time=pass_time: (meeting.wait(), pass_time(seconds))

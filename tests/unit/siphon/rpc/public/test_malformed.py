@@ -11,7 +11,7 @@ from soulslab.siphon.rpc.public.service import SERVICE
 from support.long_form import IS_LONG
 from support.malformed_messages import SERVICE_DESCRIPTOR, malformed
 from support.public_siphon import TYPES, public_server
-from support.waiting import wait_for
+from support.waiting import PATIENCE_S, wait_for
 
 N_IN_PROCESS = 19_500 if IS_LONG else 6000
 N_OVER_THE_WIRE = 500
@@ -131,5 +131,5 @@ def test_unknown_calls_are_unimplemented(server):
     with server.client() as client:
         make = client._channel.unary_unary(f"/{SERVICE}/Nonsense")
         with pytest.raises(grpc.RpcError) as caught:
-            make(b"", timeout=10)
+            make(b"", timeout=PATIENCE_S)
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
