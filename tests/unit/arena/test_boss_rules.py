@@ -167,7 +167,7 @@ def test_at_its_distance_it_stands_or_walks_sideways(strafe, animation, x):
     ("angle", "animation"),
     [(1.2, "Left90"), (-1.2, "Right90"), (2.8, "Left180"), (-2.8, "Right180")],
 )
-def test_it_turns_on_the_spot_to_who_is_beside_or_behind(angle, animation):
+def test_it_turns_on_the_spot_to_a_player_beside_or_behind(angle, animation):
     stage = Stage(gap_m=3)
     # The player stands at this angle to the left of its nose.
     stage.d.b_fx, stage.d.b_fy = math.sin(-angle), -math.cos(-angle)

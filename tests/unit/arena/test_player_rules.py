@@ -372,7 +372,7 @@ def test_a_blow_can_push_over_the_cliff():
     assert falls(stage)
 
 
-def test_nothing_hits_who_is_falling():
+def test_nothing_hits_a_falling_player():
     stage = at_the_edge(0.35)
     stage.decide(0)
     window = stage.begin("ground_slam")

@@ -150,7 +150,7 @@ assert all(np.isfinite(simulator.duels[name].astype(float)).all() for name in si
 
 
 @pytest.mark.long
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not tell a process's peak memory the POSIX way")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows reports the peak memory of a process in another way")
 def test_two_million_decisions_leave_memory_flat():
     rss_kb, traced_bytes = map(int, run_python(_FLAT).split())
     assert rss_kb < 1024

@@ -54,7 +54,7 @@ def test_named_actions(number, keys):
     assert v.ACTIONS[number] == keys
 
 
-def test_names_of_actions_tell_them_apart():
+def test_names_of_actions_differ():
     names = [v.action_name(action) for action in range(v.N_ACTIONS)]
     assert len(set(names)) == 20
     assert (names[9], names[19]) == ("forward+right+roll", "nothing")

@@ -48,7 +48,7 @@ def test_quotas_add_up_and_are_equal(n_fights, n_envs):
     assert shares.max() - shares.min() <= 1
 
 
-def test_where_nobody_can_win_nothing_is_told_of_wins():
+def test_an_environment_without_wins_has_no_win_rate():
     policy = q_policy(env_id="toys/Lights-v0", n_features=4, n_actions=4)
     listener = Listener()
     evaluation = evaluate(policy, EvaluationSettings(env_id="toys/Lights-v0", n_fights=4), sinks=[listener])

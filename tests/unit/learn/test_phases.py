@@ -153,7 +153,7 @@ def test_evaluation_lets_each_play_its_part():
 # --- what it says of itself ---------------------------------------------------------------------------------
 
 
-def test_the_header_tells_of_all_policies(policy, members):
+def test_the_header_describes_all_policies(policy, members):
     header = policy.header
     assert header.env_options == {"phase": "full", "boss": "judge"}
     assert (header.env_steps, header.n_envs, header.soulslab) == (1100, 8, VERSION)

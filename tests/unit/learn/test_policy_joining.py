@@ -59,7 +59,7 @@ def test_an_option_that_no_policy_was_given_is_not_added(runs):
     assert joined.header.env_options == {}
 
 
-def test_options_that_differ_are_told_of(runs, caplog):
+def test_different_options_are_reported(runs, caplog):
     folders = runs(arena_policy(1, phase=1, boss="judge"), arena_policy(2, phase=2, boss="trickster", skip_locked=True))
     joined = join_runs(folders, "2", [0.5], {"phase": "full"})
     assert joined.header.env_options == {"phase": "full", "boss": "judge"}
@@ -89,7 +89,7 @@ def test_no_such_feature(runs, feature, message):
     assert str(caught.value).startswith(message) or message in str(caught.value)
 
 
-def test_an_environment_that_tells_no_names(runs):
+def test_an_environment_without_names(runs):
     with pytest.raises(
         ConfigError, match="toys/Corridor-v0 does not define names of its features, so 'cell' is unknown"
     ):
@@ -120,11 +120,11 @@ def test_runs_that_do_not_go_together_are_named(runs, tmp_path):
         join_runs([folders[0], tmp_path / "nothing"], "0", [0.5])
 
 
-# --- the names that environments tell -----------------------------------------------------------------------
+# --- the names of environments ------------------------------------------------------------------------------
 
 
 class Named(gymnasium.Env):
-    """One step long, and tells the names of what it gives."""
+    """An environment of one step, with names of its features and actions."""
 
     observation_space = Box(0.0, 1.0, (2,), np.float32)
     action_space = Discrete(2)
@@ -148,7 +148,7 @@ def test_names_are_found_in_single_environments_too():
         del gymnasium.registry["toys/Named-v0"]
 
 
-def test_the_arena_tells_names_of_what_it_gives():
+def test_the_arena_names_its_features_and_actions():
     assert feature_names(make_vector(ARENA_ID, 2, {})) == FEATURE_NAMES
     in_a_loop = gymnasium.make_vec(
         ARENA_ID, 2, vectorization_mode="sync", vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP}

@@ -172,7 +172,7 @@ def test_a_run_from_pixels_can_be_resumed(dot, tmp_path):
     assert train(with_run(dot, total_steps=600), tmp_path / "run", resume=True).env_steps >= 600
 
 
-def test_messages_tell_the_whole_run(corridor, tmp_path):
+def test_messages_describe_the_whole_run(corridor, tmp_path):
     listener = Listener()
     result = train(with_run(corridor, total_steps=10_000), tmp_path / "run", sinks=[listener])
     progress = listener.of(TrainProgress)

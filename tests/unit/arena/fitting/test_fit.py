@@ -110,7 +110,7 @@ def speeds(boss):
         pytest.param("frost_beast", "development", marks=pytest.mark.long),
     ],
 )
-def test_projectiles_are_told_from_blades(name, rules):
+def test_projectiles_and_blades_are_distinguished(name, rules):
     thrown, found = speeds(find_boss(name)), speeds(fitted(name, rules=rules).boss)
     assert found.keys() <= thrown.keys()
     assert len(found) >= len(thrown) - 1

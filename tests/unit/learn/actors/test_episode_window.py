@@ -54,7 +54,7 @@ def assert_like(results, account, n_actions):
 # --- counting -----------------------------------------------------------------------------------------------
 
 
-def test_the_corridor_tells_who_won_and_what_hurt(monkeypatch):
+def test_statistics_of_the_corridor_have_wins_and_damage(monkeypatch):
     monkeypatch.setattr("support.toys.LIMIT", 5)
     results, account = play(make_vector("toys/Corridor-v0", 7, {}), 200, 4, ATTACKS)
     assert_like(results, account, 4)
@@ -68,13 +68,13 @@ def test_the_corridor_tells_who_won_and_what_hurt(monkeypatch):
     assert outcomes == {(True, True), (False, True), (False, False)}
 
 
-def test_an_environment_that_tells_nothing():
+def test_an_environment_without_statistics():
     results, account = play(make_vector("toys/Lights-v0", 3, {}), 20, 4, FightNames())
     assert_like(results, account, 4)
     assert all(told.is_won is None and told.damage_by_attack == {} for told in results)
 
 
-def test_without_names_of_attacks_nothing_is_told_of_them():
+def test_without_names_of_attacks_there_are_no_statistics_of_them():
     results, _ = play(make_vector("toys/Corridor-v0", 3, {}), 50, 4, FightNames())
     assert all(told.damage_by_attack == {} and told.is_won is not None for told in results)
 
@@ -101,7 +101,7 @@ def test_the_terms_of_the_reward_add_up_to_the_return():
     env.close()
 
 
-def test_gymnasiums_own_loop_tells_the_same():
+def test_gymnasiums_own_loop_gives_the_same_statistics():
     vector = make_vector(ARENA_ID, 3, OPTIONS)
     loop = gymnasium.make_vec(
         ARENA_ID,
@@ -197,7 +197,7 @@ def test_episodes_without_a_result_are_no_losses():
     assert window.n_episodes == 2
 
 
-def test_nothing_is_told_twice_and_few_episodes_are_told_of_with_those_before():
+def test_no_episode_is_reported_twice_and_few_are_reported_with_those_before():
     window = EpisodeWindow()
     window.add([result(0), result(1)])
     stats = window.stats(50)
@@ -232,7 +232,7 @@ def test_a_window_is_loaded_as_it_was_saved():
     assert other.is_full
 
 
-def test_statistics_count_who_ended_the_fights_and_the_wins_by_pose():
+def test_statistics_count_the_ends_of_fights_and_the_wins_by_pose():
     window = EpisodeWindow()
     fights = [
         msgspec.structs.replace(result(0), is_won=won, killed_by=killer, start_pose=pose)

@@ -31,7 +31,7 @@ def test_the_latest_of_all_environments_counts_also_at_the_end_of_an_episode(tmp
     assert board.read().n_steps == board.read().n_late == 4
 
 
-def test_an_environment_that_tells_none_has_no_pace(tmp_path):
+def test_an_environment_without_lateness_has_no_pace(tmp_path):
     board = create_status(tmp_path / "status", 1)
     plain = make_vector("toys/Corridor-v0", 3, {})
     env = LatenessWrapper(plain, board.note_step)

@@ -252,7 +252,7 @@ def test_epsilon_is_the_share_of_random_actions():
     assert (rows["action"] == best).mean() == pytest.approx(0.7 + 0.3 / 3, abs=0.01)
 
 
-def test_the_newest_weights_act_and_results_tell_their_version():
+def test_the_newest_weights_act_and_results_have_their_version():
     actor, channel, policy, _ = open_actor(LIGHTS, 2, epsilon=0.0)
     assert actor.weights_version == -1
     actor.step()

@@ -250,14 +250,14 @@ def test_others_count_decisions_of_steps_alone_or_not_at_all(copied):
     assert (read(copied)["n_decisions"] == 1).all()
 
 
-@pytest.mark.parametrize("n_told", [1, 3])  # one alone would be taken for that of every step
-def test_decisions_that_are_not_told_of_each_step(copied, n_told):
+@pytest.mark.parametrize("n_left", [1, 3])  # one alone would be taken for that of every step
+def test_decisions_without_a_number_in_each_step(copied, n_left):
     with h5py.File(copied / DATA_NAME, "r+") as file:
         n_steps = len(file["episode_2/actions"])
-        told = file["episode_2/infos/n_decisions"][:n_told]
+        left = file["episode_2/infos/n_decisions"][:n_left]
         del file["episode_2/infos/n_decisions"]
-        file["episode_2/infos/n_decisions"] = told
-    with pytest.raises(DemonstrationError, match=rf"episode 2: .*{n_steps} steps, but {n_told} values"):
+        file["episode_2/infos/n_decisions"] = left
+    with pytest.raises(DemonstrationError, match=rf"episode 2: .*{n_steps} steps, but {n_left} values"):
         read(copied)
 
 

@@ -138,7 +138,7 @@ def test_a_time_limit_changes_no_value():
     np.testing.assert_allclose(values_of(policy)[:, :FORBIDDEN], known_values(), atol=1e-2)
 
 
-def test_n_step_returns_find_the_values_of_those_who_act():
+def test_n_step_returns_find_the_values_of_the_acting_policy():
     """Without corrections n steps learn the value of what was done after the first: here always going on."""
     settings = change(FAST, n_steps=3)
     learner, policy, buffer = make_learner(settings, n_episodes=0)

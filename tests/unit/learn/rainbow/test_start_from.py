@@ -128,7 +128,7 @@ def test_pixels_have_to_fit(tmp_path):
         start_from(seeing_policy(), path)
 
 
-def test_channels_are_of_no_matter_to_who_sees_no_pixels(tmp_path):
+def test_channels_do_not_matter_without_pixels(tmp_path):
     q_policy(3, network=QNetworkSettings(widths=(8,), n_quantiles=3, channels=(8,))).save(tmp_path / "other")
     policy = q_policy(4)
     start_from(policy, tmp_path / "other")

@@ -40,7 +40,7 @@ def numbers_of(part):
 
 @EVERY
 def test_every_number_is_exported(sink, kind):
-    """By reflection: each number of an example differs from all others, so its value tells it."""
+    """By reflection: each number of an example differs from all others, so its value identifies it."""
     message = example(kind)
     sink.write(message)
     found = samples(sink.url)

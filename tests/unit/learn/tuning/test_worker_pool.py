@@ -71,6 +71,6 @@ def test_ctrl_c_stops_all_and_what_was_cut_off_waits(short, rates, tmp_path):
     assert sorted(rates_drawn[2:]) == sorted(rates_drawn[:2])
 
 
-def test_workers_that_cannot_work_are_told_of(short, rates, tmp_path):
+def test_workers_that_cannot_start_are_reported(short, rates, tmp_path):
     with pytest.raises(StudyError, match=r"2 candidates in a row failed; .*its process ended with exit code 3"):
         tune(short, rates(9, max_failures=2), tmp_path / "study", processes=2, prepare=partial(os._exit, 3))
