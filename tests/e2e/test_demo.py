@@ -66,7 +66,7 @@ def frames(path: Path) -> int:
         return sum(1 for _ in film.decode(video=0))
 
 
-def test_demo_leaves_everything_behind_and_says_how_it_went(finished, easy_boss):
+def test_demo_writes_all_files_and_reports_its_result(finished, easy_boss):
     folder, lines = finished
     last_line = lines[-1]
     assert any(re.fullmatch(r"the dashboard is at http://127.0.0.1:\d+/run/demo\?token=\S+", line) for line in lines)
@@ -107,7 +107,7 @@ def test_a_finished_demo_is_moved_aside_not_overwritten(tmp_path, finished, hard
     assert (tmp_path / "demo" / "policy.safetensors").read_bytes() != first
 
 
-def test_a_demo_that_died_before_its_first_checkpoint_starts_anew(tmp_path, hard_boss):
+def test_a_demo_that_was_killed_before_its_first_checkpoint_starts_again(tmp_path, hard_boss):
     """It wins nothing, and reports that without a film."""
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo" / "config.toml").write_text("[run]\nseed = 1\n")
@@ -127,7 +127,7 @@ def test_a_wrong_setting_is_told_before_training(tmp_path, setting, message, cap
     assert not (tmp_path / "demo").exists()
 
 
-def test_an_interrupted_demo_goes_on(tmp_path, hard_boss):
+def test_an_interrupted_demo_continues(tmp_path, hard_boss):
     """Ctrl-C, as a terminal sends it, in the middle of training; then the same command again."""
     folder = tmp_path / "demo"
     command = [sys.executable, "-c", MAIN, *DEMO, *flags(folder, hard_boss)]

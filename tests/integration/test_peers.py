@@ -57,7 +57,7 @@ def test_a_peer_learns_and_acts(algorithm, settings, make):
     assert env.action_space.contains(action)
 
 
-def test_maskable_ppo_never_presses_what_is_shut():
+def test_maskable_ppo_never_chooses_a_masked_action():
     env = features()
     model = MaskablePPO("MlpPolicy", env, n_steps=256, batch_size=64, n_epochs=1, **SMALL)
     model.set_logger(Logger(folder=None, output_formats=[]))

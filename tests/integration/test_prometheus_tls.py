@@ -71,7 +71,7 @@ def test_a_client_without_tls_or_trust_learns_nothing(sink, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_silent_client_holds_up_nobody(sink, files):
+def test_a_silent_client_delays_no_other(sink, files):
     """The handshake is not done by the thread that lets clients in."""
     silent = [socket.create_connection(("127.0.0.1", sink.port)) for _ in range(3)]
     assert families(f"https://127.0.0.1:{sink.port}/metrics", headers=BEARER, context=context(files))

@@ -121,7 +121,7 @@ class MemoryContract:
                 use()
             assert caught.value.pid == subject.memory.pid
 
-    def test_after_close_the_error_says_so(self, subject: Subject) -> None:
+    def test_the_error_after_close_names_the_cause(self, subject: Subject) -> None:
         batch = subject.memory.batch([4])
         batch.addresses[:] = subject.address
         subject.memory.close()

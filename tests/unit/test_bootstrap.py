@@ -128,7 +128,7 @@ def test_an_interrupted_set_up_starts_afresh(bootstrap, calls, make_venv):
     assert bootstrap.is_current()
 
 
-def test_a_virtual_environment_from_elsewhere_is_made_anew(bootstrap, calls, make_venv):
+def test_a_virtual_environment_of_another_folder_is_created_again(bootstrap, calls, make_venv):
     make_venv()
     (bootstrap.VENV / "pyvenv.cfg").write_text("command = python3 -m venv /elsewhere/.venv\n")
     bootstrap.set_up()
@@ -287,7 +287,7 @@ def test_the_demo_needs_no_packages(bootstrap, lacking, monkeypatch):
         assert bootstrap.main([command]) == 0
 
 
-def test_a_compiler_that_comes_later_sets_up_anew(bootstrap, calls, monkeypatch):
+def test_a_compiler_that_is_installed_later_repeats_the_set_up(bootstrap, calls, monkeypatch):
     monkeypatch.setattr(bootstrap.system_packages, "has_compiler", lambda: False)
     bootstrap.set_up()
     assert bootstrap.is_current()
@@ -295,7 +295,7 @@ def test_a_compiler_that_comes_later_sets_up_anew(bootstrap, calls, monkeypatch)
     assert not bootstrap.is_current()
 
 
-def test_packages_are_found_by_what_they_bring(bootstrap, tmp_path, monkeypatch):
+def test_packages_are_found_by_their_files(bootstrap, tmp_path, monkeypatch):
     packages = bootstrap.system_packages
     there = tmp_path / "there"
     there.touch(0o755)

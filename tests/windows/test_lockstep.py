@@ -251,7 +251,9 @@ def test_the_check_at_the_start_accepts_the_clock(running_game):
 
 @pytest.mark.parametrize("running_game", ["event"], indirect=True)
 @pytest.mark.parametrize(("n_messages", "fault"), [(2, ""), (1000, "goes on and reads the time")])
-def test_a_game_that_reads_the_time_for_a_message_is_held_and_one_that_goes_on_is_not(running_game, n_messages, fault):
+def test_a_game_that_reads_the_time_for_a_message_is_held_and_one_that_continues_is_not(
+    running_game, n_messages, fault
+):
     game, n_left = running_game, n_messages
     post = function(
         "user32", "PostMessageW", wintypes.BOOL, wintypes.HWND, wintypes.UINT, ctypes.c_size_t, ctypes.c_ssize_t

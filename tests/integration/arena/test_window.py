@@ -132,7 +132,7 @@ def test_a_game_that_a_person_played_is_recorded_and_played_again(tmp_path):
     assert len({code for line in log.lines for _, code in line.runs}) >= 5, "all those keys did something"
 
 
-def test_a_key_that_is_let_go_elsewhere_is_not_held_for_ever():
+def test_a_key_that_is_released_in_another_window_is_not_held():
     with session() as real:
         real.clock.pause()
         hold = Step(held=(PROFILE.keys["forward"],), advance_s=0.1)

@@ -136,7 +136,7 @@ def test_values_and_quantiles_of_a_rainbow_policy_are_shown(recorded, open_page)
     check_widths(page)
 
 
-def test_page_of_a_fight_that_was_removed_says_so(recorded, shelf, open_page):
+def test_the_page_of_a_removed_fight_reports_it(recorded, shelf, open_page):
     (root, _), (dashboard, _) = shelf, recorded
     page = open_page(dashboard.at("/fights"))
 

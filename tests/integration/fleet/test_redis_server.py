@@ -226,7 +226,7 @@ def test_a_revoked_credential_is_refused_at_once(served, admin):
         assert game.ping()
 
 
-def test_a_server_that_cannot_start_says_why(lasting, tmp_path):
+def test_the_reason_is_reported_if_a_server_cannot_start(lasting, tmp_path):
     second = RedisServer(tmp_path / "second", lasting[0].learner, max_memory_mb=16)
     with pytest.raises(FleetError, match="Address already in use"):
         second.start([])

@@ -73,7 +73,7 @@ def run_dir(tmp_path):
         place.rmdir()
 
 
-def test_an_actor_that_is_killed_comes_back_and_what_it_pushed_is_not_lost(run_dir):
+def test_a_killed_actor_is_started_again_and_its_pushed_rows_are_kept(run_dir):
     learner = SmallLearner(run_dir)
     learner.run(lambda: len(learner.rows) >= 30)
     first = status_of(run_dir)
@@ -240,7 +240,7 @@ def test_training_is_killed_and_resumed(run_dir):
     assert find_memory_folder(run_dir) is None
 
 
-def test_a_run_that_ended_in_order_goes_on_without_a_word_of_loss(run_dir, caplog):
+def test_a_run_that_was_stopped_continues_without_a_warning_of_lost_data(run_dir, caplog):
     settings = small_settings()
     for total_steps, resume in ((100, False), (200, True)):
         run = replace(settings.run, total_steps=total_steps, evaluate_every=0)

@@ -228,7 +228,7 @@ def test_a_step_waits_for_the_next_level_where_it_may():
         assert env.reset()[1]["values"]["map"] == 1
 
 
-def test_a_step_does_not_wait_for_ever_for_the_next_level():
+def test_a_step_has_a_deadline_for_the_next_level():
     with doom(profile=with_patience(50)) as env:
         env.reset()
         leave_the_level(env)

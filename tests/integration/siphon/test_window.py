@@ -181,7 +181,7 @@ def window_with_protocols(program, protocols):
 
 
 @pytest.mark.parametrize("protocol", ["WM_TAKE_FOCUS", "WM_DELETE_WINDOW", ""])
-def test_a_program_that_wants_to_hears_that_it_has_the_keyboard(display, x, protocol):
+def test_a_program_that_asks_for_it_is_notified_of_the_keyboard_focus(display, x, protocol):
     with Painter(display.name) as other, closing(XConnection(display.name)) as program:
         other.open(0, 0, 50, 50)
         window = window_with_protocols(program, [protocol] if protocol else [])

@@ -147,7 +147,7 @@ def test_invalid_toml_is_reported(text):
         parse(text)
 
 
-def test_an_unknown_boss_is_met_with_a_suggestion():
+def test_an_unknown_boss_is_an_error_with_a_suggestion():
     with pytest.raises(
         UnknownBossError, match=r"'juge'; did you mean 'judge'\?.*; also allowed: generated:SEED"
     ) as error:

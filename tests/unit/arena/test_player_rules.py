@@ -86,7 +86,7 @@ def test_each_kind_of_action_opens_at_the_first_decision_after_its_lock(name):
         assert mask[NOTHING]
 
 
-def test_a_charged_attack_is_locked_until_the_blow_is_over():
+def test_a_charged_attack_is_locked_until_the_blow_has_ended():
     stage = Stage()
     n_locked = ticks(1.0) + ticks(0.1) + ticks(0.53)
     mask = stage.decide(HEAVY_ATTACK, n_locked // 6)

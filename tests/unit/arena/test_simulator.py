@@ -189,7 +189,7 @@ def test_a_reset_touches_only_the_duels_it_is_meant_for():
     assert simulator.duels["decision"].tolist() == [20, 0, 20]
 
 
-def test_a_finished_duel_begins_anew_at_its_next_step():
+def test_a_finished_duel_is_reset_at_its_next_step():
     stage = Stage(autoreset="next_step")
     stage.d.p_hp = 0.0
     stage.decide()

@@ -91,7 +91,7 @@ def test_all_checks_its_folder_first(capsys):
     assert "bench-results: cannot be created: File exists" in capsys.readouterr().err
 
 
-def test_benchmarks_go_on_after_one_that_failed(monkeypatch, caplog):
+def test_benchmarks_continue_after_a_failure(monkeypatch, caplog):
     ran = []
 
     def fails(**_):

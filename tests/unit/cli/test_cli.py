@@ -96,7 +96,7 @@ def test_wrong_usage(capsys, arguments, words):
 
 
 @pytest.mark.parametrize("name", ["file", "file/runs"])
-def test_dashboard_of_what_is_no_folder_is_refused(tmp_path, capsys, name):
+def test_dashboard_of_a_path_that_is_not_a_folder_is_refused(tmp_path, capsys, name):
     (tmp_path / "file").touch()
     assert cli.run(["dashboard", str(tmp_path / name)]) == 2
     assert "Not a directory; give the folder of a run, or one that contains runs" in capsys.readouterr().err

@@ -87,7 +87,7 @@ def test_a_credential_can_be_revoked_without_the_others(tmp_path):
         folder.revoke(first.name)
 
 
-def test_a_run_without_a_fleet_says_so(tmp_path):
+def test_a_run_without_a_fleet_is_reported(tmp_path):
     with pytest.raises(ConfigError, match="has no fleet"):
         FleetFolder(tmp_path).admin()
 

@@ -63,7 +63,7 @@ def test_an_older_one_can_be_asked_for(store, caplog):
         store.latest(before=oldest)
 
 
-def test_a_run_that_went_on_from_before_keeps_what_it_saves(store):
+def test_a_run_that_continues_from_an_older_checkpoint_keeps_its_new_ones(store):
     """What lies ahead is damaged; it must not push out what is whole."""
     folder = store.paths()[0].parent
     again = CheckpointStore(folder, keep=1)

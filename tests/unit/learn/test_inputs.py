@@ -107,7 +107,7 @@ def test_stacks_are_those_of_gymnasium_also_where_episodes_end(form):
     ours.close()
 
 
-def test_a_saved_stack_goes_on():
+def test_a_saved_stack_continues():
     observers = [Observer(Layout(pixels(SIZE_PX, SIZE_PX), ""), 2, 3) for _ in range(2)]
     rng = np.random.default_rng(0)
     frames = rng.integers(256, size=(5, 2, SIZE_PX, SIZE_PX), dtype=np.uint8)

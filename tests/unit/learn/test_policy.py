@@ -123,7 +123,7 @@ def test_pixels_of_another_size_are_refused(seeing, policy):
         policy.header.check_env("toys/Corridor-v0", Sizes(1, 6, 4, PixelShape(84, 84, 1)))
 
 
-def test_a_policy_is_shown_what_it_looks_at(seeing, policy):
+def test_missing_or_unexpected_pixels_are_refused(seeing, policy):
     with pytest.raises(EnvironmentUsageError, match="for 40x48x1 pixels was given features alone"):
         seeing.act(np.zeros((1, 6), np.float32))
     with pytest.raises(

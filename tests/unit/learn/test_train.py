@@ -156,7 +156,7 @@ def test_a_damaged_checkpoint_is_passed_over(corridor, tmp_path, caplog):
     assert newest(run_dir)[0]["collector/env_steps"] == result.env_steps
 
 
-def test_an_environment_without_state_goes_on_with_fresh_episodes(corridor, tmp_path, caplog):
+def test_an_environment_without_state_continues_with_new_episodes(corridor, tmp_path, caplog):
     settings = msgspec.structs.replace(
         corridor, env=msgspec.structs.replace(corridor.env, id="toys/Lights-v0", n_envs=4)
     )
@@ -356,7 +356,7 @@ def test_a_run_that_never_begins_leaves_nothing_behind(corridor, tmp_path, env_i
     assert not run_dir.exists()
 
 
-def test_an_interrupted_run_is_said_to_be_saved_when_it_is(corridor, tmp_path, caplog):
+def test_an_interrupted_run_is_reported_as_saved_after_the_save(corridor, tmp_path, caplog):
     class Lines(Listener):
         def write(self, message):
             super().write(message)

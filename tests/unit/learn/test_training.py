@@ -91,7 +91,7 @@ def test_a_setting_of_the_other_algorithm_is_none():
 
 
 @pytest.mark.parametrize("text", ["algorithm = [", "algorithm = 'rainbow'\n[env"])
-def test_a_file_that_is_no_toml_says_so(config, text):
+def test_a_file_that_is_not_toml_is_reported(config, text):
     with pytest.raises(ConfigError, match="is not valid TOML"):
         load_run_settings(config(text))
 

@@ -160,7 +160,7 @@ def test_losing_the_focus_lets_go(play):
     assert play.codes(1) == [NOTHING]
 
 
-def test_a_pad_is_not_heard_while_another_window_has_the_focus(play):
+def test_a_pad_has_no_effect_while_another_window_has_the_focus(play):
     play.window.sticks = [PadState(forward=1.0, right_trigger=1.0)]
     play.window.has_focus = False
     play.turn("+pad-face_b", n_ticks=2)
@@ -170,7 +170,7 @@ def test_a_pad_is_not_heard_while_another_window_has_the_focus(play):
     assert buttons_of(play.codes(1)[0] & CODE_ACTION) == ("heavy_attack",), "the trigger goes down now"
 
 
-def test_pause_stands_says_so_and_listens(play):
+def test_pause_holds_the_game_shows_it_and_accepts_keys(play):
     hud = play.game._scene.hud
     play.turn("+escape", n_ticks=6)
     play.turn(n_ticks=6)
@@ -181,7 +181,7 @@ def test_pause_stands_says_so_and_listens(play):
     assert (hud.notice, hud.is_help_shown) == ("", False)
 
 
-def test_speed_0_stands_until_memory_says_otherwise(play):
+def test_speed_0_holds_the_game_until_memory_is_changed(play):
     play.game.fight.speed = 0.0
     play.turn(n_ticks=6)
     assert play.game.fight.n_ticks == 0

@@ -9,7 +9,7 @@ from soulslab.arena.window.game_loop import MAX_BEHIND_NS, TickTimer
 S_NS = 1_000_000_000
 
 
-def test_any_100_ms_have_six_ticks_for_ever():
+def test_any_100_ms_have_six_ticks():
     timer = TickTimer(0)
     assert [timer.due(n * S_NS // 10, 1.0) for n in range(1, 36_001)] == [6] * 36_000
 

@@ -30,14 +30,14 @@ def test_what_a_learner_starts_is_normal_again():
         assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
-def test_an_actor_goes_first_where_it_may_and_what_it_starts_does_not(caplog):
+def test_an_actor_has_real_time_priority_if_permitted_and_its_children_have_not(caplog):
     caplog.set_level(logging.INFO)
     raise_priority()
     goes_first = os.sched_getscheduler(0) == os.SCHED_RR | os.SCHED_RESET_ON_FORK
     assert ("has real-time priority" if goes_first else "may not set real-time priority") in caplog.text
 
 
-def test_an_actor_that_may_not_plays_all_the_same(monkeypatch, caplog):
+def test_an_actor_without_the_permission_plays(monkeypatch, caplog):
     def refuse(*_):
         raise PermissionError
 

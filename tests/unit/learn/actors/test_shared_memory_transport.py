@@ -193,7 +193,7 @@ def test_a_gap_is_remembered_by_a_checkpoint_until_an_episode_begins(tmp_path, s
     assert_whole_episodes(found + numbers_of(again.take()))
 
 
-def test_a_memory_that_was_made_anew_is_taken_from_its_beginning(tmp_path, memory):
+def test_a_memory_that_was_created_again_is_read_from_its_beginning(tmp_path, memory):
     learner = SharedLearnerEnd(memory, 2)
     SharedActorEnd(memory, 2).push(steps(0, 7))
     learner.take()

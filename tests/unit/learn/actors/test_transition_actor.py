@@ -154,7 +154,7 @@ def assert_row(row, expected, n_actions):
     ids=["corridor", "extras", "time", "lights", "pixels", "both", "arena"],
 )
 @pytest.mark.usefixtures("short_walks")
-def test_rows_are_what_was_lived(env_id, n_envs, options, header):
+def test_rows_equal_the_episodes(env_id, n_envs, options, header):
     actor, channel, policy, env = open_actor(env_id, n_envs, options, **header)
     n_actions = policy.header.n_actions
     diary = Diary(env_id, n_envs, options, policy.header.extras, n_actions)

@@ -167,7 +167,7 @@ def test_other_options(folder, changes, said):
         read(folder, options={**ARENA, **changes})
 
 
-def test_options_that_say_the_same_in_other_words(folder):
+def test_equal_options_in_other_notations(folder):
     said = {name: value for name, value in ARENA.items() if name != "boss"}
     assert len(read(folder, options={**said, "phase": 1, "reward": "soulsgym"})) == len(read(folder))
 

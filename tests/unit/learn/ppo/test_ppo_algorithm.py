@@ -134,7 +134,7 @@ def test_learns_from_two_frames_where_the_dot_flies_and_cannot_from_one(dot, tmp
         assert evaluation.mean_return > least
 
 
-def test_a_learner_from_pixels_goes_on_bit_for_bit(dot):
+def test_a_learner_from_pixels_continues_bit_for_bit(dot):
     def learner():
         env = make_vector(dot.env.id, 8, {})
         header = PolicyHeader(

@@ -333,7 +333,7 @@ def newest(run_dir):
     return read_archive(sorted((run_dir / "checkpoints").iterdir())[-1])[0]
 
 
-def test_a_run_learns_and_goes_on_bit_for_bit(binned, tmp_path):
+def test_a_run_learns_and_continues_bit_for_bit(binned, tmp_path):
     assert train(binned, tmp_path / "whole").win_rate == 1.0
     stopped = train(binned, tmp_path / "parts", sinks=[StopAtFirst(Evaluated)])
     assert stopped.reason is StopReason.INTERRUPTED

@@ -52,7 +52,7 @@ def test_each_fills_its_share(share, batch_size):
 
 
 @given(errors=st.lists(st.floats(0.0, 100.0, width=32), min_size=16, max_size=16), seed=st.integers(0, 99))
-def test_each_hears_of_its_own_errors(errors, seed):
+def test_each_client_receives_its_own_errors(errors, seed):
     replay = mixed(0.5)
     batch = replay.make_batch(16)
     draw(replay, batch, seed)
@@ -66,7 +66,7 @@ def test_each_hears_of_its_own_errors(errors, seed):
         np.testing.assert_array_equal(source.priorities(every), buffer.priorities(every))
 
 
-def test_all_is_shown_as_long_as_nothing_was_lived_through():
+def test_recorded_rows_fill_a_batch_without_own_rows():
     replay = mixed(0.25, n_own=0)
     batch = replay.make_batch(8)
     draw(replay, batch)
@@ -76,7 +76,7 @@ def test_all_is_shown_as_long_as_nothing_was_lived_through():
     assert (batch.features == OWN).sum() == 6
 
 
-def test_another_batch_is_split_anew():
+def test_another_batch_is_split_again():
     replay = mixed(0.5)
     for batch_size in (8, 4, 8):
         batch = replay.make_batch(batch_size)
@@ -85,13 +85,13 @@ def test_another_batch_is_split_anew():
         replay.set_priorities(batch.places, torch.full((batch_size,), 2.0))
 
 
-def test_none_of_the_shown_is_dropped():
+def test_no_recorded_row_is_dropped():
     rows = steps(SHOWN, 1000)
     replay = shown_replay(rows, SHAPE, msgspec.structs.replace(SETTINGS, capacity=2))
     assert replay.sampler.n_places == 1000
 
 
-def test_nothing_shown_is_an_error():
+def test_an_empty_replay_is_an_error():
     own = ReplayBuffer(SHAPE, SETTINGS, 1)
     replay = MixedReplay(own, ReplayBuffer(SHAPE, SETTINGS, 1), 0.5)
     with pytest.raises(ReplayError, match="there is nothing to draw yet"):

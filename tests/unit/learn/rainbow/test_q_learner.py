@@ -193,7 +193,7 @@ def test_resets_end():
 
 
 @pytest.mark.parametrize("network", [NETWORK, change(NETWORK, is_noisy=True, n_quantiles=4)])
-def test_a_learner_that_was_saved_goes_on_as_if_it_had_not_been(network):
+def test_a_saved_learner_continues_like_one_that_was_not_saved(network):
     settings = change(FAST, reset_every=70, n_steps=2)
     learner, policy, buffer = make_learner(settings, network)
     for _ in range(100):
@@ -227,7 +227,7 @@ def test_the_average_is_of_all_weights_at_first_and_of_the_last_ones_later():
         assert torch.equal(parameters, online)
 
 
-def test_a_reset_begins_the_average_anew():
+def test_a_reset_restarts_the_average():
     learner, policy, _ = make_learner(change(FAST, reset_every=5, average_tau=0.01))
     for _ in range(6):
         learner.update(0.0)
@@ -236,7 +236,7 @@ def test_a_reset_begins_the_average_anew():
         assert torch.equal(policy.network.parameters_flat, online)
 
 
-def test_a_learner_that_has_lost_itself_says_so_and_leaves_the_priorities_alone():
+def test_a_learner_that_has_diverged_is_reported_and_keeps_the_priorities():
     learner, policy, buffer = make_learner()
     learner.update(0.0)
     before = buffer.sampler.priority_max

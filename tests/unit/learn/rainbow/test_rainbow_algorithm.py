@@ -211,7 +211,7 @@ def changed(settings, tables):
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_every_kind_of_run_goes_on_bit_for_bit(corridor, tmp_path, name):
+def test_every_kind_of_run_continues_bit_for_bit(corridor, tmp_path, name):
     settings = with_run(changed(corridor, VARIANTS[name]), total_steps=600, evaluate_every=0)
     train(settings, tmp_path / "whole")
     # After a step that no update followed, where they are seldom.
@@ -231,7 +231,7 @@ def test_as_many_updates_are_made_as_the_settings_say(corridor, tmp_path, update
     assert updates_per_step * (n_steps - 4) - 1 < n_updates <= updates_per_step * n_steps  # the last step's may be due
 
 
-def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint_bit_for_bit(corridor, tmp_path):
+def test_a_killed_run_continues_from_its_last_checkpoint_bit_for_bit(corridor, tmp_path):
     settings = with_run(corridor, total_steps=2000, checkpoint_every_s=0.1)
     train(settings, tmp_path / "whole")
     run_dir = tmp_path / "killed"
@@ -263,7 +263,7 @@ def test_the_replay_buffer_is_saved_a_piece_at_a_time(corridor, tmp_path):
 
 
 @pytest.mark.parametrize("is_mapped", [False, True])
-def test_an_environment_without_state_goes_on_with_fresh_episodes(corridor, tmp_path, is_mapped):
+def test_an_environment_without_state_continues_with_new_episodes(corridor, tmp_path, is_mapped):
     settings = with_env(corridor, id="toys/Lights-v0")
     replay = msgspec.structs.replace(settings.replay, is_mapped=is_mapped)
     settings = with_run(msgspec.structs.replace(settings, replay=replay), evaluate_every=0)
@@ -356,7 +356,7 @@ def test_a_checkpoint_whose_rows_are_damaged_is_passed_over(corridor, tmp_path, 
     check_same_tensors(tmp_path / "whole", run_dir)
 
 
-def test_a_run_of_which_no_rows_are_whole_says_so_and_leaves_all_as_it_is(corridor, tmp_path, caplog):
+def test_a_run_without_complete_rows_is_reported_and_not_changed(corridor, tmp_path, caplog):
     settings = with_run(corridor, total_steps=500, checkpoint_every_s=0.0)
     train(settings, tmp_path / "run")
     for chunk in (tmp_path / "run" / "replay").iterdir():
@@ -428,7 +428,7 @@ def test_the_actor_may_see_what_it_did_and_how_much_time_is_left(corridor, tmp_p
     assert result.win_rate is not None
 
 
-def test_recorded_fights_teach_a_run_and_it_goes_on_bit_for_bit(corridor, tmp_path):
+def test_a_run_learns_from_recorded_fights_and_continues_bit_for_bit(corridor, tmp_path):
     record_random(tmp_path / "shown", "soulslab/Arena-v0", ARENA, 3)
     shown = DemonstrationSettings(path=str(tmp_path / "shown"), cloning_updates=20)
     settings = with_env(corridor, id="soulslab/Arena-v0", options=ARENA, n_envs=1)

@@ -160,7 +160,7 @@ def test_n_and_gamma_can_change_at_any_time():
 
 @pytest.mark.parametrize("alpha", [0.0, 0.7])
 @given(life=lives, more=lives, seed=st.integers(0, 99))
-def test_goes_on_exactly_from_its_state(alpha, life, more, seed):
+def test_continues_exactly_from_its_state(alpha, life, more, seed):
     settings = ReplaySettings(capacity=60, alpha=alpha)
     buffer, again = (ReplayBuffer(SHAPE, settings, 3) for _ in range(2))
     batches = [each.make_batch(16) for each in (buffer, again)]

@@ -258,7 +258,7 @@ def test_a_buffer_of_another_kind_is_refused(tmp_path):
         ReplayStore(tmp_path).load(make(), {**manifest, "version": 9})
 
 
-def test_a_full_disk_costs_nothing_that_was_saved_and_the_next_save_goes_on(tmp_path):
+def test_a_full_disk_loses_no_saved_data_and_the_next_save_succeeds(tmp_path):
     buffer, store = make(), ReplayStore(tmp_path, CHUNK_BYTES)
     live(buffer, 30)
     saved = save(store, buffer)

@@ -56,7 +56,7 @@ def test_holds_what_a_deque_holds(shape, life, n_per_stream, seed):
 
 @pytest.mark.parametrize("shape", [SHAPE, STACKED])
 @given(life=lives, seed=st.integers(0, 99))
-def test_finds_the_same_links_anew(shape, life, seed):
+def test_finds_the_same_links_again(shape, life, seed):
     ring = Ring(shape, 3 * 8, 3)
     ring.append(rows_of(life, seed, shape))
     heads = ring.heads.copy()
@@ -93,7 +93,7 @@ def test_a_file_holds_the_same_rows(tmp_path):
     assert mapped.bytes.tobytes() == plain.bytes.tobytes()
 
 
-def test_a_file_is_gone_with_its_rows_and_nobody_else_can_overwrite_it(tmp_path):
+def test_a_file_is_removed_with_its_rows_and_others_cannot_overwrite_it(tmp_path):
     rows = rows_of([(0, 0)] * 50)
     first, second = (Ring(SHAPE, 20, 1, tmp_path / "rows") for _ in range(2))
     first.append(rows)

@@ -67,7 +67,7 @@ def test_what_is_unknown_is_absent_also_if_it_was_known(sink, kind):
 
 
 @EVERY
-def test_both_formats_say_the_same(sink, kind):
+def test_both_formats_are_equal(sink, kind):
     """OpenMetrics' parser is strict about names, types and escapes."""
     sink.write(example(kind))
     older, newer = families(sink.url), open_families(sink.url)
@@ -203,7 +203,7 @@ def test_messages_after_closing_are_taken(sink):
         socket.create_connection(("127.0.0.1", sink.port))
 
 
-def test_a_port_in_use_is_told_with_what_to_do(sink):
+def test_a_port_in_use_is_reported_with_what_to_do(sink):
     with pytest.raises(
         ConfigError, match=rf"port: cannot listen at 127.0.0.1:{sink.port}: .*in use; choose another port, or 0"
     ):

@@ -73,7 +73,7 @@ def test_a_level_reached_over_a_few_fights_is_luck():
     assert judged("decisions_to_50", messages).value == pytest.approx(TOTAL * (2.0 - 0.8))
 
 
-def test_a_level_counts_once_the_learners_own_window_is_full():
+def test_a_level_counts_after_the_window_of_the_learner_is_full():
     """A run ends when its own window is full, so a second window would never be filled."""
     reached = [progress(300, 0.6, n_fights=episodes.WINDOW)]
     assert judged("decisions_to_50", reached, SILENT).value == 300.0

@@ -121,7 +121,7 @@ def test_the_fewest_decisions_win_where_they_are_the_measure(short, rates, tmp_p
     assert load_run_settings(tmp_path / "study" / BEST_NAME).run.stop_win_rate == short.run.stop_win_rate
 
 
-def test_an_interrupted_study_goes_on_where_it_was(short, rates, tmp_path, counted):
+def test_an_interrupted_study_continues(short, rates, tmp_path, counted):
     handlers = [signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)]
     stopped = tune(short, rates(4), tmp_path / "study", listener=Interrupter(2))
     assert [signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)] == handlers
@@ -137,7 +137,7 @@ def test_an_interrupted_study_goes_on_where_it_was(short, rates, tmp_path, count
     assert before.items() <= {row.number: (row.params, row.value) for row in whole.rows}.items()
 
 
-def test_a_study_that_is_over_does_nothing_more_unless_it_is_given_more(short, rates, tmp_path, counted):
+def test_a_complete_study_continues_only_with_more_candidates(short, rates, tmp_path, counted):
     first = tune(short, rates(2), tmp_path / "study")
     journal = StudyFolder(tmp_path / "study").journal.read_bytes()
     assert tune(short, rates(2), tmp_path / "study").rows == first.rows
@@ -152,7 +152,7 @@ def cut_off(journal, n_events):
     journal.with_name(f"{journal.name}.lock").touch()
 
 
-def test_a_study_whose_process_died_goes_on(short, rates, tmp_path, counted):
+def test_a_study_whose_process_was_killed_continues(short, rates, tmp_path, counted):
     tune(short, rates(3), tmp_path / "study")
     cut_off(StudyFolder(tmp_path / "study").journal, n_events=2)
     result = tune(short, rates(3), tmp_path / "study")

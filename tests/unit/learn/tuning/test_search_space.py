@@ -46,7 +46,7 @@ def test_what_does_not_fit_is_named_before_anything_is_trained(search, problem):
         space(search)
 
 
-def test_nothing_to_search_is_said():
+def test_a_study_without_searched_settings_is_reported():
     with pytest.raises(ConfigError, match="search: the search space is empty"):
         space()
 

@@ -105,7 +105,7 @@ def test_each_seed_is_shown_where_there_are_several():
     assert "25.0 %  75.0 %" in text
 
 
-def test_a_study_without_a_best_says_so():
+def test_a_study_without_a_best_candidate_is_reported():
     text = shown(study_report(result([row(0, TrialStatus.PRUNED, 0.1)])))
     assert "No candidate was trained to the end." in text
     assert "pruned" in text

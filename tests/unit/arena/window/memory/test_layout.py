@@ -116,7 +116,7 @@ def test_offsets_from_the_program_lie_where_they_say():
     assert table.read_many() == {"a": 0, "b": 0}
 
 
-def test_chains_that_begin_alike_share_their_objects():
+def test_chains_with_the_same_beginning_share_their_objects():
     layout, *_ = lay_out(
         make({"a": number((0x80, 0x18, 8)), "b": number((0x80, 0x18, 12)), "c": number((0x80, 0x20, 0))})
     )
@@ -131,7 +131,7 @@ def test_flags_share_a_byte():
     assert memory.read(table.address_of("bit0"), 1) == b"\x48"
 
 
-def test_entities_are_found_among_strangers_and_null_pointers():
+def test_entities_are_found_among_others_and_null_pointers():
     fields = {"base": "world", "begin": (0x1F1B8,), "end": (0x1F1C0,), "id_offsets": (0x1E8,), "source": "test"}
     entities = {"margit": Entity(id=10000850, **fields), "godrick": Entity(id=10000800, **fields)}
     attributes = {name: number((0x190, 0x138), entity=name) for name in entities}

@@ -330,7 +330,7 @@ def test_the_program_bears_its_name_and_leaves_no_file(play, tmp_path, monkeypat
     assert (code.is_executable or code.is_readable) and not code.is_writable
 
 
-def test_a_view_of_a_fight_says_the_same_as_the_fight():
+def test_a_view_of_a_fight_equals_the_fight():
     game = LiveFight(load_boss("judge", list(load_knight().knock_backs)), LiveFightOptions(seed=5))
     view = FightView(game)
     for _ in range(100):

@@ -29,7 +29,7 @@ def test_another_process_reads_the_picture(paint):
     assert painted == [4, 5]
 
 
-def test_a_damaged_file_is_written_anew(paint, tmp_path):
+def test_a_damaged_file_is_written_again(paint, tmp_path):
     new_painter, painted = paint
     new_painter()(4)
     (file,) = (tmp_path / "soulslab" / "pictures").iterdir()
