@@ -36,7 +36,7 @@ from support.doom_faults import (
     play_until_it_fails,
     window_of,
 )
-from support.waiting import wait_for
+from support.waiting import PATIENCE_S, wait_for
 
 #: Without the end that an exit from the level is, so that steps go on between two levels.
 ENDLESS = msgspec.structs.replace(PROFILE, env={**PROFILE.env, "end": {"death": PROFILE.env["end"]["death"]}})
@@ -88,7 +88,7 @@ def test_stopped_in_the_middle_of_an_episode(shared, monkeypatch):
     os.kill(pid, signal.SIGSTOP)
     with pytest.raises(ClockStalledError, match=r"is stopped .*kill -CONT") as caught:
         env.step(0)
-    assert STALL_S <= caught.value.waited_s < 3 * STALL_S
+    assert STALL_S <= caught.value.waited_s < PATIENCE_S
     begins_anew(env, n_restarts=1)
     await_deaths([pid])
 
@@ -111,7 +111,7 @@ def test_a_game_whose_window_is_closed(observation):
         error = play_until_it_fails(env)
         assert isinstance(error, ClockStalledError)
         assert "'game_tic' stayed at" in str(error)
-        assert error.waited_s < 10
+        assert error.waited_s < PATIENCE_S
         begins_anew(env, n_restarts=1)
         await_deaths([pid])
 
@@ -167,7 +167,7 @@ def test_the_display_hangs(shared, monkeypatch, observation):
     with pytest.raises(DisplayError, match=r"did not answer within 2 s; it hangs"):
         env.step(1)
     begins_anew(env, n_restarts=1)
-    assert time.monotonic() - started_s < 60
+    assert time.monotonic() - started_s < PATIENCE_S
     await_deaths([pid])
     check_released(before)
 

@@ -10,6 +10,7 @@ from benchmarks.train import OURS, TrainBenchSettings, compare, measure_training
 from benchmarks.training_outcome import HALF, MOST, Outcome, Trial
 from soulslab.learn.telemetry import TrainFinished, TrainStarted
 from support.message_sink import MessageSink
+from support.waiting import PATIENCE_S
 
 OUTCOME = Outcome(
     n_envs=8, seconds=10.0, n_decisions=5000, n_policy_steps=1000, half_s=4.0, most_s=8.0, n_fights=10, n_wins=9
@@ -40,8 +41,8 @@ def test_a_peer_stops_at_the_win_rate(trial, monkeypatch):
     monkeypatch.setattr(peers, "WINDOW", 1)
     monkeypatch.setattr(peers, "HALF", 0.0)
     monkeypatch.setattr(peers, "MOST", 0.0)
-    outcome = train_peer(PEERS[1], msgspec.structs.replace(trial, limit_s=60.0), [])
-    assert outcome.half_s == outcome.most_s <= outcome.seconds < 60.0
+    outcome = train_peer(PEERS[1], msgspec.structs.replace(trial, limit_s=PATIENCE_S), [])
+    assert outcome.half_s == outcome.most_s <= outcome.seconds < PATIENCE_S
 
 
 def test_our_policy_steps_are_counted(trial):
