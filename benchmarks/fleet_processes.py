@@ -104,8 +104,8 @@ class FleetProcesses:
 def end(child: subprocess.Popen[bytes]) -> None:
     """Kill a process with SIGKILL, and wait until the processes that it started have ended with it."""
     try:
-        started = psutil.Process(child.pid).children(recursive=True)
-    except psutil.NoSuchProcess:  # it has ended
+        started = psutil.Process(child.pid).children(recursive=True) if child.poll() is None else []
+    except psutil.NoSuchProcess:  # it has ended meanwhile
         started = []
     child.kill()
     child.wait()

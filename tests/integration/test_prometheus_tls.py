@@ -12,6 +12,7 @@ from soulslab.errors import ConfigError
 from soulslab.learn.sinks import PrometheusSink, RemoteAccess
 from support.messages import PROGRESS
 from support.scrapes import families, fetch
+from support.waiting import PATIENCE_S
 
 TOKEN = "sesame-open-the-door"  # noqa: S105  (made up)
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -71,8 +72,9 @@ def test_a_client_without_tls_or_trust_learns_nothing(sink, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_silent_client_delays_no_other(sink, files):
-    """The handshake is not done by the thread that lets clients in."""
+def test_a_silent_client_delays_no_other(sink, files, monkeypatch):
+    """The handshake is not done by the thread that accepts connections."""
+    monkeypatch.setattr("soulslab.learn.sinks.prometheus_sink._Handler.timeout", 2 * PATIENCE_S)
     silent = [socket.create_connection(("127.0.0.1", sink.port)) for _ in range(3)]
     assert families(f"https://127.0.0.1:{sink.port}/metrics", headers=BEARER, context=context(files))
     sink.close()

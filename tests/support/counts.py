@@ -37,7 +37,7 @@ def check_released(before: Counter[str]) -> None:
     end = time.monotonic() + PATIENCE_S
     while (left := held() - before) and time.monotonic() < end:
         time.sleep(POLL_S)
-    assert not left
+    assert not left, f"still held: {dict(left)}"
 
 
 def descriptors() -> Iterator[str]:

@@ -11,5 +11,5 @@ IS_LONG = settings.get_current_profile_name() == "long"
 
 
 def examples(n):
-    """Return the number of examples of a test: n, multiplied in the long form by the same factor as the default."""
-    return n * settings().max_examples // settings.get_profile("soulslab").max_examples
+    """Return the number of examples of a test: n, or 40 n in the long form."""
+    return 40 * n if IS_LONG else n

@@ -287,7 +287,7 @@ def test_the_demo_needs_no_packages(bootstrap, lacking, monkeypatch):
         assert bootstrap.main([command]) == 0
 
 
-def test_a_compiler_that_is_installed_later_repeats_the_set_up(bootstrap, calls, monkeypatch):
+def test_the_set_up_is_outdated_when_a_compiler_is_installed(bootstrap, calls, monkeypatch):
     monkeypatch.setattr(bootstrap.system_packages, "has_compiler", lambda: False)
     bootstrap.set_up()
     assert bootstrap.is_current()

@@ -397,5 +397,5 @@ _DuelState = namedtuple("_DuelState", DUEL_STATE.names or ())  # type: ignore[mi
 
 
 def _plain(state: Record) -> Record:
-    """Return a copy of a record whose fields are read ten times faster."""
+    """Return the fields of a record, which are read ten times faster there; poses remain views of the record."""
     return _DuelState._make(state.item())

@@ -17,7 +17,7 @@ from soulslab.errors import SoulslabError, cut, did_you_mean
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-#: `msgspec.inspect.type_info`, which takes milliseconds, for types that are described many times.
+#: `msgspec.inspect.type_info` with a cache: a call takes milliseconds, and the same types are described many times.
 type_info = lru_cache(maxsize=128)(inspect.type_info)
 
 _AT = re.compile(r"(?P<problem>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)

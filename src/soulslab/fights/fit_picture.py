@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 WINDOW_COLOURS: Final = ("#d95f02", "#7570b3", "#1b9e77", "#e7298a", "#66a61e", "#a6761d", "#666666", "#1f78b4")
 HIT, MISS, BODY = "#b2182b", "#2166ac", "#888888"
 N_COLUMNS: Final = 4
-#: Height of the two panels of an attack, and of the legend (inches).
-ROW_HEIGHT, LEGEND_HEIGHT = 3.9, 1.5
+#: Height of the two panels of an attack, and of the legend.
+ROW_HEIGHT_IN, LEGEND_HEIGHT_IN = 3.9, 1.5
 #: Points that are drawn of each kind, so that the picture stays small.
 MAX_POINTS: Final = 300
 #: Largest distance that is drawn beyond the reach of the windows (m).
@@ -63,14 +63,14 @@ def draw_fit(fit: Fit) -> Figure:
         from matplotlib.figure import Figure  # noqa: PLC0415  (an optional package)
 
     n_rows = math.ceil(len(fit.moves) / N_COLUMNS)
-    height = ROW_HEIGHT * n_rows + LEGEND_HEIGHT
+    height = ROW_HEIGHT_IN * n_rows + LEGEND_HEIGHT_IN
     figure = Figure(figsize=(3.2 * N_COLUMNS, height), dpi=80)
     fights, minutes = fit.uncertainty.n_fights, fit.uncertainty.game_time_s / 60
     title = f"{fit.boss.name}: {fights} fight{'' if fights == 1 else 's'}, {minutes:.1f} minutes"
     n_windows = max(len(move.windows) for move in fit.boss.moves)
     figure.legend(handles=_legend(n_windows), loc="upper center", ncols=4, fontsize=9, title=title)
     # A constrained layout would take longer than all the rest of the picture.
-    inside = {"left": 0.04, "right": 0.99, "bottom": 0.4 / height, "top": 1 - LEGEND_HEIGHT / height}
+    inside = {"left": 0.04, "right": 0.99, "bottom": 0.4 / height, "top": 1 - LEGEND_HEIGHT_IN / height}
     grid = figure.add_gridspec(n_rows, N_COLUMNS, hspace=0.25, wspace=0.15, **inside)
     for i, move in enumerate(fit.moves):
         panels = grid[divmod(i, N_COLUMNS)].subgridspec(2, 1, height_ratios=[6, 1], hspace=0.15)

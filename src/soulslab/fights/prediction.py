@@ -62,8 +62,8 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     def interval(self) -> Interval:
         """90 % interval of the win rate against the true boss.
 
-        The true boss is taken as one more of the ensemble: of 20 win rates, nearly the least and the greatest are the
-        ends.
+        The true boss is treated as one more draw of the ensemble. With 20 win rates the ends are close to the least and
+        the greatest of them. With fewer than 19 they are these two, and the interval contains less than 90 %.
         """
         low, high = np.quantile(self.win_rates, ((1 - LEVEL) / 2, (1 + LEVEL) / 2), method="weibull")
         return Interval(float(low), float(high))

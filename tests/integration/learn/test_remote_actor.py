@@ -240,7 +240,7 @@ def test_training_is_killed_and_resumed(run_dir):
     assert find_memory_folder(run_dir) is None
 
 
-def test_a_run_that_was_stopped_continues_without_a_warning_of_lost_data(run_dir, caplog):
+def test_a_completed_run_continues_without_a_warning_of_lost_data(run_dir, caplog):
     settings = small_settings()
     for total_steps, resume in ((100, False), (200, True)):
         run = replace(settings.run, total_steps=total_steps, evaluate_every=0)

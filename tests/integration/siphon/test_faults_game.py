@@ -88,7 +88,7 @@ def test_stopped_in_the_middle_of_an_episode(shared, monkeypatch):
     os.kill(pid, signal.SIGSTOP)
     with pytest.raises(ClockStalledError, match=r"is stopped .*kill -CONT") as caught:
         env.step(0)
-    assert STALL_S <= caught.value.waited_s < PATIENCE_S
+    assert caught.value.waited_s >= STALL_S
     begins_anew(env, n_restarts=1)
     await_deaths([pid])
 
@@ -111,7 +111,7 @@ def test_a_game_whose_window_is_closed(observation):
         error = play_until_it_fails(env)
         assert isinstance(error, ClockStalledError)
         assert "'game_tic' stayed at" in str(error)
-        assert error.waited_s < PATIENCE_S
+        assert error.waited_s >= 2.0
         begins_anew(env, n_restarts=1)
         await_deaths([pid])
 

@@ -36,7 +36,7 @@ def fitted(settings, source="fit", **changes):
     return known_boss(shipped("judge"), source, 7, msgspec.structs.replace(settings, **changes))
 
 
-def test_a_fit_does_not_read_the_boss_file(small_config):
+def test_a_fit_depends_on_the_recording(small_config):
     settings = FitTrainingSettings(train=small_config, minutes=3.0)
     known, uncertainty = fitted(settings)
     assert known.name != shipped("judge").name

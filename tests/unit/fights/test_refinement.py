@@ -200,7 +200,7 @@ def test_the_data_set_of_a_policy_shows_the_boss_with_any_observation(fitted, tm
     assert found.boss_animations == expected.boss_animations
 
 
-def test_one_more_boss_of_the_ensemble_is_won_as_often_as_the_interval_says():
+def test_the_interval_contains_the_win_rate_against_one_more_boss_in_90_percent():
     draws = np.random.default_rng(0).random((4000, 21))
     found = [Prediction(win_rates=tuple(rates)).interval for rates in draws[:, :20]]
     contained = np.mean([low <= rate <= high for (low, high), rate in zip(found, draws[:, 20], strict=True)])

@@ -120,11 +120,11 @@ def test_runs_that_do_not_go_together_are_named(runs, tmp_path):
         join_runs([folders[0], tmp_path / "nothing"], "0", [0.5])
 
 
-# --- the names of environments ------------------------------------------------------------------------------
+# --- names of features ----------------------------------------------------------------------------------
 
 
 class Named(gymnasium.Env):
-    """An environment of one step, with names of its features and actions."""
+    """An environment of one step, with names of its features."""
 
     observation_space = Box(0.0, 1.0, (2,), np.float32)
     action_space = Discrete(2)
@@ -148,7 +148,7 @@ def test_names_are_found_in_single_environments_too():
         del gymnasium.registry["toys/Named-v0"]
 
 
-def test_the_arena_names_its_features_and_actions():
+def test_the_arena_names_its_features():
     assert feature_names(make_vector(ARENA_ID, 2, {})) == FEATURE_NAMES
     in_a_loop = gymnasium.make_vec(
         ARENA_ID, 2, vectorization_mode="sync", vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP}

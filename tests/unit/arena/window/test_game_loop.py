@@ -170,7 +170,7 @@ def test_a_pad_has_no_effect_while_another_window_has_the_focus(play):
     assert buttons_of(play.codes(1)[0] & CODE_ACTION) == ("heavy_attack",), "the trigger goes down now"
 
 
-def test_pause_holds_the_game_shows_it_and_accepts_keys(play):
+def test_pause_stops_the_game_shows_a_notice_and_ends_with_the_key(play):
     hud = play.game._scene.hud
     play.turn("+escape", n_ticks=6)
     play.turn(n_ticks=6)

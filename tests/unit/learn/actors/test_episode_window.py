@@ -68,7 +68,7 @@ def test_statistics_of_the_corridor_have_wins_and_damage(monkeypatch):
     assert outcomes == {(True, True), (False, True), (False, False)}
 
 
-def test_an_environment_without_statistics():
+def test_an_environment_without_wins_and_damage():
     results, account = play(make_vector("toys/Lights-v0", 3, {}), 20, 4, FightNames())
     assert_like(results, account, 4)
     assert all(told.is_won is None and told.damage_by_attack == {} for told in results)
@@ -197,7 +197,7 @@ def test_episodes_without_a_result_are_no_losses():
     assert window.n_episodes == 2
 
 
-def test_no_episode_is_reported_twice_and_few_are_reported_with_those_before():
+def test_statistics_need_a_new_episode_and_include_earlier_ones_if_there_are_few():
     window = EpisodeWindow()
     window.add([result(0), result(1)])
     stats = window.stats(50)
@@ -232,7 +232,7 @@ def test_a_window_is_loaded_as_it_was_saved():
     assert other.is_full
 
 
-def test_statistics_count_the_ends_of_fights_and_the_wins_by_pose():
+def test_statistics_have_kills_by_attack_and_wins_by_pose():
     window = EpisodeWindow()
     fights = [
         msgspec.structs.replace(result(0), is_won=won, killed_by=killer, start_pose=pose)

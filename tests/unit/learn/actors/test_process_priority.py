@@ -37,7 +37,7 @@ def test_an_actor_has_real_time_priority_if_permitted_and_its_children_have_not(
     assert ("has real-time priority" if goes_first else "may not set real-time priority") in caplog.text
 
 
-def test_an_actor_without_the_permission_plays(monkeypatch, caplog):
+def test_an_actor_without_the_permission_logs_a_hint(monkeypatch, caplog):
     def refuse(*_):
         raise PermissionError
 

@@ -114,11 +114,7 @@ def test_the_critic_learns_the_value_of_walks_cut_short(learner_and_collector):
 
 @pytest.mark.parametrize(
     ("form", "frame_stack", "least"),
-    [
-        pytest.param("hw", 2, 0.9, marks=pytest.mark.long),
-        ("dict", 2, 0.9),
-        pytest.param("khw", 1, None, marks=pytest.mark.long),
-    ],
+    [pytest.param("hw", 2, 0.9, marks=pytest.mark.long), ("dict", 2, 0.9), ("khw", 1, None)],
 )
 def test_learns_from_two_frames_where_the_dot_flies_and_cannot_from_one(dot, tmp_path, form, frame_stack, least):
     env = msgspec.structs.replace(dot.env, options={"form": form}, frame_stack=frame_stack)
@@ -134,7 +130,7 @@ def test_learns_from_two_frames_where_the_dot_flies_and_cannot_from_one(dot, tmp
         assert evaluation.mean_return > least
 
 
-def test_a_learner_from_pixels_continues_bit_for_bit(dot):
+def test_a_learner_from_pixels_goes_on_bit_for_bit(dot):
     def learner():
         env = make_vector(dot.env.id, 8, {})
         header = PolicyHeader(

@@ -52,7 +52,7 @@ def test_each_fills_its_share(share, batch_size):
 
 
 @given(errors=st.lists(st.floats(0.0, 100.0, width=32), min_size=16, max_size=16), seed=st.integers(0, 99))
-def test_each_client_receives_its_own_errors(errors, seed):
+def test_each_buffer_receives_its_own_errors(errors, seed):
     replay = mixed(0.5)
     batch = replay.make_batch(16)
     draw(replay, batch, seed)

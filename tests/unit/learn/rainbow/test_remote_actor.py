@@ -26,9 +26,7 @@ def test_a_run_that_never_begins_leaves_no_memory(tmp_path, shared):
 
 
 @pytest.mark.parametrize("is_finished", [True, False])
-def test_only_a_stopped_run_continues_in_a_new_memory_without_a_warning_of_lost_data(
-    tmp_path, shared, caplog, is_finished
-):
+def test_only_a_cleanly_stopped_run_continues_in_a_new_memory_without_a_warning(tmp_path, shared, caplog, is_finished):
     playing = RemoteActor(tmp_path / "run", small_header())
     playing.begin(None, 0)
     playing.channel.publish(Weights(version=1, epsilon=1.0, tensors=QPolicy(small_header()).weights()))

@@ -49,7 +49,7 @@ def test_a_slow_run_has_small_units_before_it_learns():
     assert last == "0.9 k steps  10/s  4 fights  won -"
 
 
-def test_the_line_of_a_rainbow_run_fits_into_80_columns():
+def test_the_lines_of_a_rainbow_run_fit_into_80_columns():
     """The widest numbers that there are."""
     actor = msgspec.structs.replace(ACTOR, n_dropped=1234, n_late=5678)
     judged = msgspec.structs.replace(EVALUATED, win_rate=1.0, low=0.98, high=1.0)

@@ -49,7 +49,7 @@ def test_names_are_of_the_field_and_follow_the_conventions():
 
 
 def test_only_the_same_number_shares_a_name():
-    """A number of several messages has the same field in each."""
+    """A number that several messages contain has the same field in each."""
     fields = {}
     for kind in MESSAGES:
         metrics = [number.metric for number in numbers(kind)]

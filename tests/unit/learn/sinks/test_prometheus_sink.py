@@ -67,7 +67,7 @@ def test_what_is_unknown_is_absent_also_if_it_was_known(sink, kind):
 
 
 @EVERY
-def test_both_formats_are_equal(sink, kind):
+def test_both_formats_have_the_same_metrics(sink, kind):
     """OpenMetrics' parser is strict about names, types and escapes."""
     sink.write(example(kind))
     older, newer = families(sink.url), open_families(sink.url)

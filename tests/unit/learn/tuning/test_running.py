@@ -193,7 +193,7 @@ def test_too_many_failures_in_a_row_end_it(short, rates, tmp_path):
         tune(short, rates(9, search, max_failures=2), tmp_path / "study")
 
 
-def test_a_run_without_wins_is_reported(rates, tmp_path, short):
+def test_a_run_without_a_win_rate_is_reported(rates, tmp_path, short):
     settings = msgspec.structs.replace(short, env=EnvSettings(id="toys/Lights-v0", n_envs=16))
     with pytest.raises(StudyError, match=r"nothing was measured in \d+ decisions .*choose an objective"):
         tune(settings, rates(1, max_failures=1), tmp_path / "study")

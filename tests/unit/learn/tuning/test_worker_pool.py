@@ -54,7 +54,7 @@ def test_two_processes_share_a_study_and_one_that_is_killed_costs_its_candidate_
         assert (StudyFolder(tmp_path / "study").trial(row.number) / "config.toml").exists()
 
 
-def test_ctrl_c_stops_all_and_interrupted_candidates_are_repeated(short, rates, tmp_path):
+def test_ctrl_c_stops_all_and_interrupted_candidates_are_queued_again(short, rates, tmp_path):
     # Long enough not to end meanwhile; the first report comes after a twentieth of it, and ends the study.
     long = msgspec.structs.replace(short, run=msgspec.structs.replace(short.run, total_steps=200_000, max_seconds=60.0))
     heard = []

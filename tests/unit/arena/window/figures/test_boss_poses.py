@@ -152,7 +152,7 @@ def test_wind_ups_differ(name: str) -> None:
         assert farthest > 0.25 * figure.build.scale_m, (first, second)
 
 
-def test_a_boss_from_a_file_gets_a_body_of_its_size() -> None:
+def test_a_custom_boss_gets_a_body_of_its_size() -> None:
     text = (BOSS_DIR / "judge.toml").read_text(encoding="utf-8")
     grown = parse_boss(text.replace("radius_m = 0.9", "radius_m = 1.08"), Path("own.toml"), KNOCK_BACKS)
     shipped = figure_of(load_boss("judge", KNOCK_BACKS))
