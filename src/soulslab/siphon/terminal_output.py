@@ -87,14 +87,14 @@ def format_value(value: Value) -> str:
 
 
 def watch(game: Session, console: Console, *, rate_hz: float, seconds: float | None = None) -> None:
-    """Show all attributes repeatedly, with the time that reading them took.
+    """Show all attributes at least once and repeatedly, with the time that reading them took.
 
     Without `seconds` it ends with Ctrl-C, or with `ProcessExitedError` when the game ends.
     """
     started = next_look = time.monotonic()
     took_s: deque[float] = deque(maxlen=MEDIAN_OF)
     with suppress(KeyboardInterrupt), Live(console=console, refresh_per_second=max(rate_hz, 1), screen=False) as live:
-        while seconds is None or time.monotonic() - started < seconds:
+        while not took_s or seconds is None or time.monotonic() - started < seconds:
             before = time.perf_counter()
             table, _ = attribute_table(game)
             took_s.append(time.perf_counter() - before)
