@@ -88,7 +88,7 @@ class BossPool:
         self._fill(state["boss_numbers"], state["boss_factors"])
 
     def _fill(self, numbers: NDArray[np.int64], factors: NDArray[np.float64]) -> None:
-        """Draw the bosses of all rows, except for those that are there already."""
+        """Draw the bosses of all rows that have none yet."""
         for row in np.flatnonzero((numbers != self._numbers) | (factors != self._factors)).tolist():
             self._draw(row, int(numbers[row]), float(factors[row]))
 

@@ -179,7 +179,7 @@ def ignite(rules: int, d: Record, f: Record, move: int, damage: float) -> None:
 
 @kernel
 def burn(d: Record) -> None:
-    """Let the fire act for one tick."""
+    """Apply the damage of the fire for one tick."""
     if d.p_fire_ticks > 0:
         d.p_fire_ticks -= 1
         damage = min(d.p_fire, d.p_hp)

@@ -102,7 +102,7 @@ _KNOCK_BACKS = frozenset(_KNIGHT.number(one.animation) for one in _KNIGHT.knock_
 
 
 class _Knowledge:
-    """What the fights have shown so far.
+    """Knowledge from the fights so far.
 
     Attributes:
         blows: Times at which each animation has hit, in order.

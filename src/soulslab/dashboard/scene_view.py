@@ -121,7 +121,7 @@ class SceneView:
         return data.tobytes() if is_encoded else b""
 
     def _vitals(self, moment: Moment) -> dict[str, Any]:
-        """Return health, stamina, animations and the distance; empty if the environment is no duel."""
+        """Return health, stamina, animations and the distance; empty if the environment is not a duel."""
         raw = moment.scene.get("state", b"")
         if len(raw) != DUEL_STATE.itemsize:
             return self._vitals_of_features(moment)

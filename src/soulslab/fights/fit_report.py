@@ -131,7 +131,7 @@ def advice(fit: Fit) -> list[str]:
 
 
 class _Advice(NamedTuple):
-    """What is missing (one of `_ORDER`), how often its attack was seen, and what to do."""
+    """A missing part of the recordings (one of `_ORDER`), how often its attack was seen, and what to do."""
 
     gap: str
     n_seen: int

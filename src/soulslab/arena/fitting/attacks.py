@@ -21,7 +21,7 @@ from soulslab.arena.vocabulary import BOSS_MISC, BOSS_MOVEMENT
 
 STAGGER, PARRIED, THROWN = BOSS_MISC[0], BOSS_MISC[1], "ThrowDef"
 STUNS = (STAGGER, PARRIED, THROWN)
-#: Animations of the boss that are no attacks.
+#: Animations of the boss that are not attacks.
 NO_ATTACKS = frozenset((*BOSS_MOVEMENT, *BOSS_MISC, "ThrowAtk", THROWN, ""))
 _FALLS = ("FallStart", "FallLoop")
 #: Time after a hit in which further losses of health, such as those of a poison, count as its damage.

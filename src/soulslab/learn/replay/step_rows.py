@@ -61,7 +61,7 @@ def row_type(shape: StepShape) -> np.dtype[Any]:
     ``pixels`` u1 (H, W, C), if any, belong to the observation. ``memory`` f4 (M,), if any, is the recurrent layer's
     state before the observation. ``log_prob`` f4, if any, is the logarithm of the probability with which the action was
     chosen. ``action_value`` f4 and ``best_value`` f4, if any, are the values of the action and of the best allowed
-    action at that time, and ``is_valued`` u1 is whether they are known.
+    action in that decision, and ``is_valued`` u1 is whether they are known.
 
     The numbers are aligned, which costs a few bytes per row and allows reading a column as an ordinary array.
     """

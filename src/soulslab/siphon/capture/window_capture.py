@@ -167,7 +167,7 @@ class WindowCapture:
     windows may cover it. `backend` is that of the last frame: ``framebuffer``, ``shm`` or ``composite``.
 
     Every frame is captured after the server has drawn everything that the game had requested before (`Barrier`), and
-    has the size of the window at that moment. A running game may draw the next frame during the copy; a game with held
+    has the size that the window has then. A running game may draw the next frame during the copy; a game with held
     time cannot.
 
     Raises `WindowGoneError`, and `DisplayError` if the display cannot share memory with this process.

@@ -145,7 +145,7 @@ class DuelEnv(GameEnv):
 
     @contextmanager
     def _recovering(self) -> Iterator[None]:
-        """Let the next reset recover the game after a `SiphonError`."""
+        """Make the next reset recover the game after a `SiphonError`."""
         try:
             yield
         except SiphonError:
