@@ -16,6 +16,8 @@ from hypothesis import settings
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 UNIT_TESTS = Path(__file__).parent / "unit"
+#: It takes about as long as all other files with Wine.
+LONGEST_WITH_WINE = "test_windows_backends.py"
 
 # The same examples in each run, so that failures are reproducible; no time limit, because machines differ.
 settings.register_profile("soulslab", derandomize=True, deadline=None, max_examples=30)
@@ -57,6 +59,8 @@ def pytest_collection(session):
 def pytest_collection_modifyitems(config, items):
     """Deselect tests of the long form without ``--long``, and let each process begin with slow tests.
 
+    Two processes run the tests with Wine, and each creates a Windows installation.
+
     pytest-xdist gives each process an equal part of the list. A process that has finished its part takes tests from the
     end of the longest remaining part, where there should be no test that takes many seconds.
     """
@@ -66,12 +70,12 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if item not in long]
     n_processes = getattr(config, "workerinput", {"workercount": 1})["workercount"]
     parts = [[] for _ in range(n_processes)]
-    slow_parts = cycle(parts[1:] or parts)
+    with_wine, slow_parts = parts[:2], cycle(parts[2:] or parts)
     fast = []
     for path, group in groupby(items, lambda item: item.path):
         tests = list(group)
         if any("windows" in getattr(test, "fixturenames", ()) for test in tests):
-            parts[0] += tests  # in one process, because the tests with Wine run one at a time
+            with_wine[0 if path.name == LONGEST_WITH_WINE else -1].extend(tests)
         elif UNIT_TESTS in path.parents:
             fast += tests
         else:

@@ -99,10 +99,11 @@ class WindowsPython:
         """Install packages into a folder, or reuse it if it has them, and import from it."""
         wanted = [f"{name}=={version(name).partition('+')[0]}" for name in names]
         stamp = folder / "complete"
-        if not stamp.exists() or not set(wanted) <= set(stamp.read_text(encoding="utf-8").split()):
-            shutil.rmtree(folder)
-            _install(folder, wanted)
-            stamp.write_text("\n".join(wanted), encoding="utf-8")
+        with locked(folder.with_name(f"{folder.name}.lock")):
+            if not stamp.exists() or not set(wanted) <= set(stamp.read_text(encoding="utf-8").split()):
+                shutil.rmtree(folder)
+                _install(folder, wanted)
+                stamp.write_text("\n".join(wanted), encoding="utf-8")
         self.use(ROOT / "src", ROOT / "tests", folder)
 
     def run(self, code: str, *arguments: str, display: str = "") -> str:

@@ -1,4 +1,4 @@
-"""A small Windows game (``windows_game.c``) under Wine, with a Windows installation that all workers share."""
+"""A small Windows game (``windows_game.c``) under Wine, with a Windows installation of the process."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 class WindowsInstallation:
-    """A folder with a Windows installation of Wine and the game; created by the first user, removed by the last one.
+    """A folder with a Windows installation of Wine and the game.
 
     Each installation has one server of Wine, and a game for lockstep starts its own server, so only one game can run at
     a time; see `alone`.
@@ -58,42 +58,32 @@ class WindowsInstallation:
         self.target = folder / "siphon_target_program.exe"
         self.painter = folder / "painter.exe"
         self.xinput = folder / "xinput.dll"
-        self._users = folder / "users"
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Create the installation if it does not exist; remove it at the end if no other process uses it."""
+        """Create the installation; remove it at the end."""
         self.folder.mkdir(exist_ok=True)
-        with locked(self.folder / "lock"):
-            n_users = int(self._users.read_text()) if self._users.exists() else 0
-            if n_users == 0:
-                self._compile()
-                self._set_up()
-            self._users.write_text(str(n_users + 1))
+        self._compile()
+        self._set_up()
         try:
             yield
         finally:
-            with locked(self.folder / "lock"):
-                n_users = int(self._users.read_text()) - 1
-                self._users.write_text(str(n_users))
-                if n_users == 0:
-                    shutil.rmtree(self.prefix)
+            shutil.rmtree(self.prefix)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Use the installation exclusively; no process may run in it afterwards."""
+        """Use the installation; no process may run in it afterwards."""
         with self.occupied():
             yield
             assert self.processes() == []
 
     @contextmanager
     def occupied(self) -> Iterator[None]:
-        """Use the installation exclusively; processes that still run in it afterwards are ended."""
-        with locked(self.folder / "game_lock"):
-            try:
-                yield
-            finally:
-                self.end_all()
+        """Use the installation; processes that still run in it afterwards are ended."""
+        try:
+            yield
+        finally:
+            self.end_all()
 
     def environment(self, display: str = "") -> dict[str, str]:
         """Return the environment variables of a program in the installation.

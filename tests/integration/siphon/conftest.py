@@ -85,11 +85,8 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="session")
 def windows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WindowsInstallation]:
-    """A Wine prefix, shared by all workers of a run."""
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent  # the one of the run
-    one = WindowsInstallation(folder / "soulslab_windows")
+    """A Wine prefix of this process, so that processes of a run can use Wine at the same time."""
+    one = WindowsInstallation(tmp_path_factory.getbasetemp() / "soulslab_windows")
     with one.in_use():
         yield one
 
