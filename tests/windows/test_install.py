@@ -32,6 +32,8 @@ PROGRAMS = (PROFILE.process.executable, "python.exe")
 LIBRARY, CLOCK = "xinput1_4.dll", "soulslab_clock.dll"
 A_PRESSED = Pad(buttons=("A",)).to_bytes()
 NOT_CONNECTED = 1167
+#: The short form of `test_lockstep.py` has them.
+OTHER_LOOPS = ("coarse", "event", "tick_count", "timer")
 #: Calls functions of a library of XInput; a session has started this process, so the clock library is not loaded.
 CALLER = """
 import ctypes, sys
@@ -91,7 +93,10 @@ def count_ticks(session, n_steps):
     return counts
 
 
-@pytest.mark.parametrize("loop", ["spin", "coarse", "event", "tick_count", "timer", "thread", "workers"])
+@pytest.mark.parametrize(
+    "loop",
+    ["spin", "thread", "workers", *(pytest.param(name, marks=pytest.mark.long) for name in OTHER_LOOPS)],
+)
 def test_a_session_attaches_with_lockstep(program, loop):
     assert command("install", program) == 0
     with playing(program, loop) as process:

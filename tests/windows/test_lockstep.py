@@ -39,18 +39,17 @@ from support.long_form import IS_LONG
 from support.waiting import PATIENCE_S, wait_for
 
 TICK_S = 1 / 60
-#: A spin, a sleep with the multimedia clock, an event, a sleep with the tick count; then timers and threads.
+#: A spin, a sleep with the multimedia clock, an event, a sleep with the tick count; then timers and threads. In the
+#: short form, `test_session_contract.py` plays the loop sleep, and `test_install.py` the loops with threads.
 LOOPS = ("spin", "coarse", "event", "tick_count")
 OTHER_LOOPS = (
-    "sleep",
     "timer",
     "multimedia",
     "window_timer",
     "condition",
     "address",
-    "thread",
-    "workers",
     "conditions",
+    *(pytest.param(name, marks=pytest.mark.long) for name in ("sleep", "thread", "workers")),
 )
 #: mov rax, [rip + world]; cmp dword [rax + 10h], 42; mov rax, [rax + 8]
 PATTERN = re.compile(rb"\x48\x8b\x05(....)\x83\x78\x10\x2a\x48\x8b\x40\x08", re.DOTALL)
@@ -393,7 +392,7 @@ def n_mapped_views():
     return len({one.allocation for one in ranges(-1) if one.kind == mapped})
 
 
-@pytest.mark.parametrize("n_starts", [6, pytest.param(50, marks=pytest.mark.long)])
+@pytest.mark.parametrize("n_starts", [4, pytest.param(50, marks=pytest.mark.long)])
 def test_starting_again_and_again_leaves_nothing(game_path, n_starts):
     counts, before = [], processes_of(game_path)
     for _ in range(n_starts):
