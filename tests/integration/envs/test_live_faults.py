@@ -94,7 +94,7 @@ def test_each_fault_is_recovered(env, name):
     check_released(before)
 
 
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("sent", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.long)])
 def test_a_game_that_fails_in_a_reset(env, monkeypatch, sent):
     pid, n_calls = env.session.info.pid, 0
     step = env.game.step

@@ -64,7 +64,10 @@ def play(env, first):
     return seen
 
 
-@pytest.mark.parametrize("env_id", ["soulslab/DarkSouls3Iudex-v0", "soulslab/EldenRingMargit-v0"])
+@pytest.mark.parametrize(
+    "env_id",
+    ["soulslab/DarkSouls3Iudex-v0", pytest.param("soulslab/EldenRingMargit-v0", marks=pytest.mark.long)],
+)
 def test_every_action_by_pad_is_that_by_keyboard_and_fights_begin_in_place(env_id):
     with started(env_id) as (env, first), pytest.MonkeyPatch.context() as patch:
         patch.setattr(XTestSender, "send", lambda _, changes: pytest.fail(f"the keyboard sent {changes}"))

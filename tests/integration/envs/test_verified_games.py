@@ -14,7 +14,13 @@ from support.long_form import IS_LONG
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 #: Profile and ticks of a step: SDL 1.2 with SDL_Delay in short parts; Allegro 4, which continues to draw into memory
 #: that the X server reads; GTK 2 with timers; SDL 1.2 with a variable frame rate.
-GAMES = (("supertransball2", 1), ("alex4", 4), ("spacezero", 1), ("kobodeluxe", 1))
+#: In the short form, `test_clock_boundary.py` and the tests of Doom have loops of SDL.
+GAMES = (
+    pytest.param("supertransball2", 1, marks=pytest.mark.long),
+    ("alex4", 4),
+    ("spacezero", 1),
+    pytest.param("kobodeluxe", 1, marks=pytest.mark.long),
+)
 N_STEPS = 150 if IS_LONG else 60
 
 

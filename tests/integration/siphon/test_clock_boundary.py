@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import contextmanager
 
 import msgspec
 import pytest
@@ -23,25 +24,24 @@ def loop_program(tmp_path_factory):
     return compile_loop_program(tmp_path_factory.mktemp("loop_program"))
 
 
-@pytest.fixture
-def start(loop_program, tmp_path):
-    """Start a loop in the middle of a tick; return its session and a function that reads its report."""
-    sessions = []
-
-    def start(loop, boundary="auto"):
-        report = tmp_path / "report"
-        profile = loop_profile(loop_program, report, loop)
-        clock = msgspec.structs.replace(profile.clock, boundary=boundary)
-        session = open_session(msgspec.structs.replace(profile, clock=clock))
-        sessions.append(session)
+@contextmanager
+def started(program, folder, loop, boundary="auto"):
+    """Start a loop in the middle of a tick; the context is its session and a function that reads its report."""
+    report = folder / "report"
+    profile = loop_profile(program, report, loop)
+    clock = msgspec.structs.replace(profile.clock, boundary=boundary)
+    with open_session(msgspec.structs.replace(profile, clock=clock)) as session:
         if loop != "sdl_variable":  # a tick of this one is a step, however long
             assert advance_to_tick_middle(lambda seconds: count(session, report, seconds), TICK_S)
         session.clock.advance(TICK_S)
-        return session, lambda: read_report(report)
+        yield session, lambda: read_report(report)
 
-    yield start
-    for session in sessions:
-        session.close()
+
+@pytest.fixture(scope="module")
+def running(request, loop_program, tmp_path_factory):
+    """A loop that its tests share; no key is held before and after each."""
+    with started(loop_program, tmp_path_factory.mktemp(request.param), request.param) as one:
+        yield one
 
 
 def count(session, report, seconds):
@@ -49,9 +49,9 @@ def count(session, report, seconds):
     return read_report(report)["n_ticks"]
 
 
-@pytest.mark.parametrize("loop", [*LOOPS, "counting", "computing"])
-def test_no_tick_is_lost_when_keys_change_in_each_step(start, loop, caplog):
-    session, report = start(loop)
+@pytest.mark.parametrize("running", [*LOOPS, "counting", "computing"], indirect=True)
+def test_no_tick_is_lost_when_keys_change_in_each_step(running, request, caplog):
+    (session, report), loop = running, request.node.callspec.params["running"]
     draw = random.Random(5)  # noqa: S311 - no secrets
     held, n_pressed, n_ticks = set(), 0, report()["n_ticks"]
     for i in range(1, (N_STEPS if loop in LOOPS else 100) + 1):
@@ -64,22 +64,24 @@ def test_no_tick_is_lost_when_keys_change_in_each_step(start, loop, caplog):
     if loop != "x_round_trip":  # it takes its events before it waits for the tick
         assert seen["keys_at_tick"] == n_pressed  # the tick of a step sees the keys of that step
     # Only the duration shows that a loop waits which counts, so it is reported.
-    assert ("ran for long without a call" in caplog.text) == (loop == "counting")
+    logged = " ".join(one.getMessage() for phase in ("setup", "call") for one in caplog.get_records(phase))
+    assert ("ran for long without a call" in logged) == (loop == "counting")
+    session.input.set_held(())
 
 
-def test_a_loop_that_computes_for_long_is_not_held_with_the_boundary_sleep(start, monkeypatch, caplog):
+def test_a_loop_that_computes_for_long_is_not_held_with_the_boundary_sleep(loop_program, tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("COMPUTED_MS", "300")
-    session, report = start("computing", "sleep")
-    first = report()["n_ticks"]
-    for i in range(1, 31):
-        session.clock.advance(TICK_S)
-        assert report()["n_ticks"] - first == i
+    with started(loop_program, tmp_path, "computing", "sleep") as (session, report):
+        first = report()["n_ticks"]
+        for i in range(1, 31):
+            session.clock.advance(TICK_S)
+            assert report()["n_ticks"] - first == i
     assert "ran for long without a call" not in caplog.text
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_a_paused_loop_makes_no_progress(start, loop):
-    session, report = start(loop)
+@pytest.mark.parametrize("running", LOOPS, indirect=True)
+def test_a_paused_loop_makes_no_progress(running):
+    session, report = running
     session.clock.pause()
     before = report()
     for _ in range(50):
@@ -88,9 +90,9 @@ def test_a_paused_loop_makes_no_progress(start, loop):
     assert report() == before
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_the_loop_makes_the_same_turns_in_each_step(start, loop):
-    session, report = start(loop)
+@pytest.mark.parametrize("running", LOOPS, indirect=True)
+def test_the_loop_makes_the_same_turns_in_each_step(running):
+    session, report = running
     turns = []
     for _ in range(40):
         before = report()["n_turns"]

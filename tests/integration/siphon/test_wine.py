@@ -39,7 +39,11 @@ game.clock.pause()
 print(game.info.pid, flush=True)
 sys.stdin.read()
 """
-LOOPS = ("sleep", "spin", "event", "timer", "condition", "address", "thread")
+#: Waits of the C library, of no kind, of Wine's server and of a futex; the long form has more of each.
+LOOPS = (
+    *("sleep", "spin", "event", "address"),
+    *(pytest.param(name, marks=pytest.mark.long) for name in ("timer", "condition", "thread")),
+)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from support.souls_program_contract import GAMES, TICK_S, TIMES, go_to_the_middl
 from support.waiting import wait_for
 
 #: Frames that are stepped one by one, and rounds of all else that is done to time.
-N_FRAMES, N_ROUNDS = (20_000, 20) if IS_LONG else (600, 1)
+N_FRAMES, N_ROUNDS = (20_000, 20) if IS_LONG else (200, 1)
 LOCKSTEP = SessionOptions(launch="always", clock="lockstep", screen_px=(640, 360))
 PROTON = """\
 #!/bin/sh
