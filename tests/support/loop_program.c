@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 /* Declarations of SDL 2 and Xlib that are used here; their headers are in separate packages. */
+#define SDL_QUIT 0x100u /* also made of SIGTERM */
 #define SDL_KEYDOWN 0x300u
 union event {
     uint32_t type;
@@ -111,6 +112,8 @@ static void sdl_take_events(bool draws)
 {
     union event event;
     while (SDL_PollEvent(&event)) {
+        if (event.type == SDL_QUIT)
+            exit(0);
         if (event.type != SDL_KEYDOWN)
             continue;
         atomic_fetch_add(&report->n_keys, 1);

@@ -39,6 +39,7 @@ const char *SDL_GameControllerName(void *pad);
 uint8_t SDL_GameControllerGetButton(void *pad, int button);
 int16_t SDL_GameControllerGetAxis(void *pad, int axis);
 
+#define SDL_QUIT 0x100u /* also made of SIGTERM */
 #define TICK_NS 16666667ll
 #define N_BUTTONS 11
 
@@ -227,8 +228,10 @@ static int open_device(void)
 static void read_sdl(void *pad)
 {
     union event event;
-    while (SDL_PollEvent(&event))
-        ;
+    while (SDL_PollEvent(&event)) {
+        if (event.type == SDL_QUIT)
+            exit(0);
+    }
     for (int i = 0; i < 15 && pad != NULL; i++)
         set_button(by_sdl[i], SDL_GameControllerGetButton(pad, i));
     for (int i = 0; i < 4 && pad != NULL; i++)
