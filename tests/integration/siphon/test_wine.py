@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -173,11 +174,17 @@ def test_keys_reach_it(play, backend):
         assert (game.capture().pixels == colour_of(190)).all()
 
 
-def test_a_second_session_finds_it_and_both_notice_its_end(play):
-    with play() as game:
+def test_a_second_session_finds_it_and_both_notice_its_end(windows, tmp_path):
+    # Other processes of a run may play the game, too, so it gets a name of its own.
+    program = shutil.copy(windows.game, tmp_path / f"SmallWindowsGame{os.getpid()}.exe")
+    profile = msgspec.structs.replace(
+        PROFILE, process=msgspec.structs.replace(PROFILE.process, executable=program.name)
+    )
+    options = SessionOptions(options={**windows.options("sleep"), "program": str(program)})
+    with windows.alone(), open_session(profile, options) as game:
         again = SessionOptions(launch="never", clock="realtime", allow_unknown_version=True)
         newer = msgspec.structs.replace(
-            PROFILE, process=msgspec.structs.replace(PROFILE.process, versions=("1.5.0.0",))
+            profile, process=msgspec.structs.replace(profile.process, versions=("1.5.0.0",))
         )
         with pytest.raises(GameVersionError, match=r"is version 1\.4\.2\.7, but the profile was made for 1\.5\.0\.0"):
             open_session(newer, msgspec.structs.replace(again, allow_unknown_version=False))
