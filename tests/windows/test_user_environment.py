@@ -126,6 +126,7 @@ def test_ctrl_c_ends_a_recording_to_such_a_path_and_the_game_runs_on(profile, ga
     with subprocess.Popen([game_path, "sleep"], creationflags=group) as game:
         try:
             with command("siphon", "record", own, file, "--pid", game.pid) as recorder:
+                wait_for(file.exists, "the file")  # each reader is a process
                 wait_for(lambda: n_samples(file) > 10, "samples")
                 press_ctrl_c()
                 output, _ = recorder.communicate(timeout=PATIENCE_S)

@@ -33,7 +33,10 @@ def judge():
         yield session
 
 
-@pytest.mark.parametrize(("observation", "skip_locked"), [("features", False), ("features", True), ("relative", True)])
+@pytest.mark.parametrize(
+    ("observation", "skip_locked"),
+    [("features", False), pytest.param("features", True, marks=pytest.mark.long), ("relative", True)],
+)
 def test_the_same_fight_as_in_the_simulator(judge, observation, skip_locked):
     options = {"observation": observation, "reward": ALL_TERMS, "skip_locked": skip_locked}
     live, sim = ArenaLiveEnv(session=judge, **options), ArenaEnv(**options)

@@ -107,7 +107,10 @@ def test_every_control_is_seen_at_the_next_tick(play, report, way):
         assert step(game, report, pad=Pad()).pad == Pad().to_bytes(), control
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way",
+    [pytest.param(way, marks=() if way in ("sdl", "read", "joystick") else pytest.mark.long) for way in WAYS],
+)
 def test_intermediate_values(play, report, way):
     game = play(way)
     pause(game, report)
