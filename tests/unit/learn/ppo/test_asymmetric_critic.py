@@ -110,6 +110,7 @@ def blind(corridor, *, sees):
         corridor,
         env=msgspec.structs.replace(corridor.env, options={"is_named": True}),
         network=NetworkSettings(widths=(32,), hidden_features=("*",), critic_sees_hidden=sees),
+        run=msgspec.structs.replace(corridor.run, total_steps=20_000),
     )
 
 

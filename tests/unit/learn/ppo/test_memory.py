@@ -55,13 +55,13 @@ def wins(policy):
 def remembering(tmp_path_factory):
     """The folder of a run whose policy has learned to remember."""
     folder = tmp_path_factory.mktemp("recall") / "run"
-    train(settings(12_000, memory=N_UNITS, shared=True), folder)
+    train(settings(6_000, memory=N_UNITS, shared=True), folder)
     return folder
 
 
 def test_only_a_policy_with_memory_learns_to_recall(remembering, tmp_path):
     assert wins(Policy.load(remembering / "policy.safetensors")) == 1.0
-    train(settings(12_000), tmp_path / "run")
+    train(settings(6_000), tmp_path / "run")
     assert wins(Policy.load(tmp_path / "run" / "policy.safetensors")) < 0.7  # one of two cues is a guess
 
 

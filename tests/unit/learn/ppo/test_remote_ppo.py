@@ -85,7 +85,8 @@ class StaleFleet:
 
 def test_it_learns_with_weights_that_are_four_updates_old(corridor, tmp_path):
     sink = MessageSink()
-    result = train(corridor, tmp_path / "run", fleet=StaleFleet(4), sinks=[sink])
+    settings = replace(corridor, run=replace(corridor.run, total_steps=30_000))
+    result = train(settings, tmp_path / "run", fleet=StaleFleet(4), sinks=[sink])
     assert result.win_rate > 0.97
     assert max(each.staleness_updates for each in sink.messages if isinstance(each, ActorStats)) >= 4
     seconds = [1.0 / each.updates_per_second for each in sink.messages if isinstance(each, UpdateStats)]

@@ -326,7 +326,11 @@ class StopAtFirst:
 def binned(corridor):
     """The corridor, each of whose cells is seen in bins too."""
     bins = (TIME, msgspec.structs.replace(PRODUCTS, times=(0, 5)))
-    return msgspec.structs.replace(corridor, network=msgspec.structs.replace(corridor.network, bins=bins))
+    return msgspec.structs.replace(
+        corridor,
+        network=msgspec.structs.replace(corridor.network, bins=bins),
+        run=msgspec.structs.replace(corridor.run, total_steps=2500),
+    )
 
 
 def newest(run_dir):

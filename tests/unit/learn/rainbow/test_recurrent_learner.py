@@ -193,7 +193,7 @@ def recall(total_steps, memory, seed=0):
 
 def test_only_a_policy_with_memory_learns_to_recall(tmp_path):
     for memory, is_good in ((16, lambda won: won == 1.0), (0, lambda won: won < 0.7)):  # one of two cues is a guess
-        result = train(recall(4000, memory), tmp_path / str(memory))
+        result = train(recall(2000, memory), tmp_path / str(memory))
         policy = QPolicy.load(result.policy_path)
         assert is_good(evaluate(policy, EvaluationSettings(env_id="toys/Recall-v0", n_fights=200)).mean_return)
 
