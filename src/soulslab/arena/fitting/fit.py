@@ -242,7 +242,11 @@ def _windows(
     is_explained = bool(windows)
     if not windows:
         starts = likely_starts(steps_of(o, indices), o.step)[:MAX_WINDOWS]
-        windows = [unseen_window(start, int(limit)) for start in starts]
+        before = [0.0, *(start.value for start in starts)]
+        windows = [
+            unseen_window(o, indices, start, int(limit), since=since)
+            for since, start in zip(before, starts, strict=False)
+        ]
     windows.sort(key=lambda window: window.start.value)
     if duration is None:
         last = windows[-1].start.value + USUAL_DURATION / 2

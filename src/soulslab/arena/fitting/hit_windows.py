@@ -46,8 +46,16 @@ FULL_SHARE = 0.3
 #: Scales of the exponential priors of a reach beyond the farthest hit, and of a half arc beyond the widest one.
 BEYOND_M, BEYOND_RAD = 0.6, 0.7
 #: Farthest reach beyond the farthest hit that is considered (m), and the share of the prior that is uniform up to it if
-#: no near miss bounded the reach. Without this share, policies relied on short reaches that no recording had shown.
+#: no near miss bounded the reach: at least this share, and all of it after a single hit, which shows nothing of what is
+#: beyond it. Without this share, policies relied on short reaches that no recording had shown.
 FARTHEST_M, UNIFORM_SHARE = 5.0, 0.3
+#: Reach (m) and arc (rad) of a window that hit nobody: the 90 % interval, and the least and the usual arc.
+UNSEEN_REACH_M, UNSEEN_ARC_RAD = (0.5, 6.0), (0.6, 1.8)
+#: An attack that begins when the player is farther aside of it than this is assumed to hit all around the boss.
+AHEAD_RAD = 1.0
+#: Players avoid a window if for so many ticks at most this share of those that were near the boss before is open to a
+#: hit, and if there were at least so many.
+AVOIDED_TICKS, AVOIDED_SHARE, MIN_AVOIDED = 8, 0.1, 5
 #: Share of the prior that is like the other areas of the boss if there are enough of them, and its spread (m, rad).
 OTHERS_SHARE, MIN_OTHERS, SPREAD = 0.7, 3, 0.4
 _GRID = 81
@@ -351,7 +359,8 @@ def _area(hits: list[Hit], missed: Risk, others: OtherAreas) -> Area:
     half_high = float(aside.min()) if is_arc_bounded else np.pi
     if not is_arc_bounded and half >= ALMOST_FULL_RAD:
         half = np.pi
-    uniform, full = 0.0 if is_reach_bounded else UNIFORM_SHARE, FULL_SHARE if half_high >= np.pi else 0.0
+    uniform = 0.0 if is_reach_bounded else max(UNIFORM_SHARE, 1.0 / len(hits))
+    full = FULL_SHARE if half_high >= np.pi else 0.0
     (reach, reach_most), (half_value, half_most) = _posterior(
         _prior(nearest, reach_high, BEYOND_M, others.reaches_m, uniform=uniform),
         _prior(half, half_high, BEYOND_RAD, others.halves_rad, full=full),
@@ -453,12 +462,29 @@ def _is_parried(o: Observations, indices: Sequence[int], first: int, last: int, 
     return False if n_met >= 2 else None
 
 
-def unseen_window(start: Estimate, duration: int) -> HitWindow:
-    """Return a window that never hit anyone, a guess from the boss's motion; nothing bounds it."""
+def unseen_window(
+    o: Observations, indices: Sequence[int], start: Estimate, duration: int, *, since: float
+) -> HitWindow:
+    """Return a window that never hit anyone, a guess from the boss's motion and from how players avoided it.
+
+    The area is assumed to contain the direction in which the player was when the boss began to aim, and to be a full
+    circle if this is not ahead. Without this assumption, policies stood behind a boss that attacks all around it.
+
+    Args:
+        o: The observations.
+        indices: Indices of all attacks of this kind.
+        start: Likely start of the window in ticks.
+        duration: Duration of the attack in ticks.
+        since: Tick at which the boss begins to aim: that of the window before, or 0.
+    """
+    off = _median_off(o, indices, since, start.value)
+    reach = between(*UNSEEN_REACH_M, 0.35)
+    least_arc = max(2.0 * off, UNSEEN_ARC_RAD[0])
+    start = _avoided(risk_of(o, indices), o.step, start, reach.value, max(off, UNSEEN_ARC_RAD[0]))
     value = min(start.value, max(duration - 1, 1))
     area = Area(
-        reach_m=between(0.5, 4.0),
-        arc_rad=between(0.6, 3.0),
+        reach_m=reach,
+        arc_rad=Estimate(FULL_RAD if off > AHEAD_RAD else UNSEEN_ARC_RAD[1], least_arc, FULL_RAD),
         facing_rad=0.0,
         is_reach_bounded=False,
         is_arc_bounded=False,
@@ -472,3 +498,32 @@ def unseen_window(start: Estimate, duration: int) -> HitWindow:
         area=area,
         is_parried=None,
     )
+
+
+def _avoided(risk: Risk, step: int, start: Estimate, near_m: float, ahead_rad: float) -> Estimate:
+    """Return the start of a window that players avoided: the tick from which hardly any was open near the boss.
+
+    Each attack has a moment in ``step`` ticks.
+    """
+    near = risk.where((risk.gap <= near_m) & (_off(risk.bearing, 0.0) <= ahead_rad))
+    low, high = int(start.low), int(start.high)
+    n_open = np.convolve(np.bincount(near.k, minlength=high + AVOIDED_TICKS + 1), np.ones(step))[step - 1 :]
+    is_avoided = n_open <= AVOIDED_SHARE * n_open.max()
+    for k in range(max(low - AVOIDED_TICKS, 1), high + 1):
+        if n_open.max() >= MIN_AVOIDED and not is_avoided[k - 1] and is_avoided[k : k + AVOIDED_TICKS].all():
+            value, first, last = np.clip((k + 1, k - 1, k + AVOIDED_TICKS), low, high).tolist()
+            return Estimate(value, first, last)
+    return start
+
+
+def _median_off(o: Observations, indices: Sequence[int], since: float, until: float) -> float:
+    """Return the angle (rad) between the boss's facing at a tick of an attack and the player's earlier place."""
+    off = []
+    for i in indices:
+        attack = o.attacks[i]
+        course = o.courses[attack.course]
+        ticks = course.boss_ticks[attack.first : attack.last + 1]
+        aimed, struck = attack.first + np.minimum(np.searchsorted(ticks, (since, until)), len(ticks) - 1)
+        way, facing = course.player_xy[aimed] - course.boss_xy[aimed], course.facing[struck]
+        off.append(abs(np.arctan2(facing[0] * way[1] - facing[1] * way[0], facing @ way)))
+    return float(np.median(off))

@@ -15,6 +15,7 @@ from soulslab.arena.fitting.projectiles import find_throws
 from soulslab.arena.fitting.simulated import record_simulated, thinned
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.probe_player import ProbePlayer
+from soulslab.arena.reference_player import ReferencePlayer
 from soulslab.arena.uncertainty import draw_boss, numbers_of
 from soulslab.config.writing import dump_settings
 from soulslab.errors import FitError
@@ -155,6 +156,24 @@ def test_a_reach_that_no_near_miss_bounded_may_be_metres_longer_than_the_farthes
     }
     assert min(beyond[False]) > 3.0
     assert min(beyond[True]) < 0.1
+
+
+@pytest.mark.parametrize("ticks_per_moment", [1, 6])
+def test_attacks_that_hit_nobody_are_known_from_how_the_player_avoided_them(ticks_per_moment):
+    truth = find_boss("judge")
+    player = ReferencePlayer(truth, 1)  # it rolls before each attack that can reach it
+    recorded = record_simulated(truth, lambda _: player, seed=900, minutes=10.0, top_up=False)
+    fit = fit_boss([thinned(fight, ticks_per_moment) for fight in recorded], load_knight())
+    unseen = [move for move in fit.moves if not move.is_explained and move.n_seen >= 10]
+    assert len(unseen) >= 6
+    starts = {move.animation: [window.start_s * 60 for window in move.windows] for move in truth.moves}
+    for move in unseen:
+        for window, start in zip(move.windows, starts[move.animation], strict=True):
+            assert window.start.low - 1 <= start <= window.start.high + 1
+            assert window.start.high - window.start.low < 12
+    # The judge begins this attack if the player is behind it, and it hits all around the judge.
+    turn = next(move for move in unseen if move.animation == "Attack3007").windows[0].area.arc_rad
+    assert 2.0 < turn.low < turn.value == turn.high == pytest.approx(2 * np.pi, abs=1e-4)
 
 
 @pytest.mark.parametrize(
