@@ -359,11 +359,14 @@ def _area(hits: list[Hit], missed: Risk, others: OtherAreas) -> Area:
     half_high = float(aside.min()) if is_arc_bounded else np.pi
     if not is_arc_bounded and half >= ALMOST_FULL_RAD:
         half = np.pi
-    uniform = 0.0 if is_reach_bounded else max(UNIFORM_SHARE, 1.0 / len(hits))
+    # If misses bounded few areas of the boss, players were only near it or ahead of it, and hits there show no limit.
+    least = UNIFORM_SHARE if len(others.reaches_m) >= MIN_OTHERS else 1.0
+    uniform = 0.0 if is_reach_bounded else max(least, 1.0 / len(hits))
+    arc_uniform = 0.0 if is_arc_bounded or len(others.halves_rad) >= MIN_OTHERS else 1.0
     full = FULL_SHARE if half_high >= np.pi else 0.0
     (reach, reach_most), (half_value, half_most) = _posterior(
         _prior(nearest, reach_high, BEYOND_M, others.reaches_m, uniform=uniform),
-        _prior(half, half_high, BEYOND_RAD, others.halves_rad, full=full),
+        _prior(half, half_high, BEYOND_RAD, others.halves_rad, full=full, uniform=arc_uniform),
         gap,
         off,
     )
@@ -420,8 +423,9 @@ def _prior(
     if len(beyond) >= MIN_OTHERS:
         alike = np.exp(-0.5 * ((values[:, None] - beyond) / SPREAD) ** 2).sum(axis=1)
         weight += OTHERS_SHARE / (1 - OTHERS_SHARE) * alike / alike.sum()
-    weight[-1] += full * weight.sum()
-    return values, weight / weight.sum() * (1.0 - uniform) + uniform / _GRID
+    weight = weight / weight.sum() * (1.0 - uniform) + uniform / _GRID
+    weight[-1] += full
+    return values, weight / weight.sum()
 
 
 def _posterior(
