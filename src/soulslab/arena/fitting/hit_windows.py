@@ -51,8 +51,6 @@ BEYOND_M, BEYOND_RAD = 0.6, 0.7
 FARTHEST_M, UNIFORM_SHARE = 5.0, 0.3
 #: Reach (m) and arc (rad) of a window that hit nobody: the 90 % interval, and the least and the usual arc.
 UNSEEN_REACH_M, UNSEEN_ARC_RAD = (0.5, 6.0), (0.6, 1.8)
-#: An attack that begins when the player is farther aside of it than this is assumed to hit all around the boss.
-AHEAD_RAD = 1.0
 #: Players avoid a window if for so many ticks at most this share of those that were near the boss before is open to a
 #: hit, and if there were at least so many.
 AVOIDED_TICKS, AVOIDED_SHARE, MIN_AVOIDED = 8, 0.1, 5
@@ -472,7 +470,7 @@ def unseen_window(
     """Return a window that never hit anyone, a guess from the boss's motion and from how players avoided it.
 
     The area is assumed to contain the direction in which the player was when the boss began to aim, and to be a full
-    circle if this is not ahead. Without this assumption, policies stood behind a boss that attacks all around it.
+    circle if a usual arc would not. Without this assumption, policies stood behind a boss that attacks all around it.
 
     Args:
         o: The observations.
@@ -483,12 +481,12 @@ def unseen_window(
     """
     off = _median_off(o, indices, since, start.value)
     reach = between(*UNSEEN_REACH_M, 0.35)
-    least_arc = max(2.0 * off, UNSEEN_ARC_RAD[0])
+    least_arc, usual_arc = max(2.0 * off, UNSEEN_ARC_RAD[0]), UNSEEN_ARC_RAD[1]
     start = _avoided(risk_of(o, indices), o.step, start, reach.value, max(off, UNSEEN_ARC_RAD[0]))
     value = min(start.value, max(duration - 1, 1))
     area = Area(
         reach_m=reach,
-        arc_rad=Estimate(FULL_RAD if off > AHEAD_RAD else UNSEEN_ARC_RAD[1], least_arc, FULL_RAD),
+        arc_rad=Estimate(FULL_RAD if least_arc > usual_arc else usual_arc, least_arc, FULL_RAD),
         facing_rad=0.0,
         is_reach_bounded=False,
         is_arc_bounded=False,
