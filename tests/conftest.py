@@ -59,7 +59,7 @@ def pytest_collection(session):
 def pytest_collection_modifyitems(config, items):
     """Deselect tests of the long form without ``--long``, and let each process begin with slow tests.
 
-    Two processes run the tests with Wine, and each creates a Windows installation.
+    The first two processes begin with the tests with Wine. Each process that runs one creates a Windows installation.
 
     pytest-xdist gives each process an equal part of the list. A process that has finished its part takes tests from the
     end of the longest remaining part, where there should be no test that takes many seconds.

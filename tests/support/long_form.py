@@ -10,6 +10,6 @@ from hypothesis import settings
 IS_LONG = settings.get_current_profile_name() == "long"
 
 
-def examples(n):
-    """Return the number of examples of a test: n, or 40 n in the long form."""
-    return 40 * n if IS_LONG else n
+def examples(n, in_long_form=None):
+    """Return the number of examples of a test: n, or in the long form the other number, by default 40 n."""
+    return (in_long_form or 40 * n) if IS_LONG else n

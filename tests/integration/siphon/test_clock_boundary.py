@@ -39,7 +39,7 @@ def started(program, folder, loop, boundary="auto"):
 
 @pytest.fixture(scope="module")
 def running(request, loop_program, tmp_path_factory):
-    """A loop that its tests share; no key is held before and after each."""
+    """A loop that its tests share. The first test releases the keys that it holds."""
     with started(loop_program, tmp_path_factory.mktemp(request.param), request.param) as one:
         yield one
 

@@ -46,8 +46,8 @@ FULL_SHARE = 0.3
 #: Scales of the exponential priors of a reach beyond the farthest hit, and of a half arc beyond the widest one.
 BEYOND_M, BEYOND_RAD = 0.6, 0.7
 #: Farthest reach beyond the farthest hit that is considered (m), and the share of the prior that is uniform up to it if
-#: no near miss bounded the reach: at least this share, and all of it after a single hit, which shows nothing of what is
-#: beyond it. Without this share, policies relied on short reaches that no recording had shown.
+#: no near miss bounded the reach: at least this share, all of it after a single hit or if few areas were bounded, and
+#: half of it after two hits. Without this share, policies relied on short reaches that no recording had shown.
 FARTHEST_M, UNIFORM_SHARE = 5.0, 0.3
 #: Reach (m) and arc (rad) of a window that hit nobody: the 90 % interval, and the least and the usual arc.
 UNSEEN_REACH_M, UNSEEN_ARC_RAD = (0.5, 6.0), (0.6, 1.8)
@@ -482,7 +482,7 @@ def unseen_window(
     off = _median_off(o, indices, since, start.value)
     reach = between(*UNSEEN_REACH_M, 0.35)
     least_arc, usual_arc = max(2.0 * off, UNSEEN_ARC_RAD[0]), UNSEEN_ARC_RAD[1]
-    start = _avoided(risk_of(o, indices), o.step, start, reach.value, max(off, UNSEEN_ARC_RAD[0]))
+    start = _avoided(o, indices, start, reach.value, max(off, UNSEEN_ARC_RAD[0]))
     value = min(start.value, max(duration - 1, 1))
     area = Area(
         reach_m=reach,
@@ -502,24 +502,38 @@ def unseen_window(
     )
 
 
-def _avoided(risk: Risk, step: int, start: Estimate, near_m: float, ahead_rad: float) -> Estimate:
+def _avoided(o: Observations, indices: Sequence[int], start: Estimate, near_m: float, half_rad: float) -> Estimate:
     """Return the start of a window that players avoided: the tick from which hardly any was open near the boss.
 
-    Each attack has a moment in ``step`` ticks.
+    Without such a tick, return the likely start. The ticks after the end of an attack show nothing.
+
+    Args:
+        o: The observations.
+        indices: Indices of all attacks of this kind.
+        start: Likely start of the window in ticks.
+        near_m: Greatest gap of a player near the boss.
+        half_rad: Greatest angle between the boss's facing and a player near it.
     """
-    near = risk.where((risk.gap <= near_m) & (_off(risk.bearing, 0.0) <= ahead_rad))
+    risk = risk_of(o, indices)
+    near = risk.where((risk.gap <= near_m) & (_off(risk.bearing, 0.0) <= half_rad))
     low, high = int(start.low), int(start.high)
-    n_open = np.convolve(np.bincount(near.k, minlength=high + AVOIDED_TICKS + 1), np.ones(step))[step - 1 :]
-    is_avoided = n_open <= AVOIDED_SHARE * n_open.max()
-    for k in range(max(low - AVOIDED_TICKS, 1), high + 1):
-        if n_open.max() >= MIN_AVOIDED and not is_avoided[k - 1] and is_avoided[k : k + AVOIDED_TICKS].all():
+    # At a lower rate, each attack has a moment in ``step`` ticks.
+    n_open = np.convolve(np.bincount(near.k, minlength=high + AVOIDED_TICKS + 1), np.ones(o.step))[o.step - 1 :]
+    ends = np.array([o.courses[o.attacks[i].course].boss_ticks[o.attacks[i].last] for i in indices])
+    earliest = max(low - AVOIDED_TICKS, 1)
+    for k in range(earliest, high + 1):
+        most = n_open[:k].max()
+        is_avoided = (n_open[k : k + AVOIDED_TICKS] <= AVOIDED_SHARE * most).all()
+        if most >= MIN_AVOIDED and is_avoided and (ends >= k + AVOIDED_TICKS).sum() >= most:
+            if k == earliest:  # it may have been avoided for longer
+                return start
             value, first, last = np.clip((k + 1, k - 1, k + AVOIDED_TICKS), low, high).tolist()
             return Estimate(value, first, last)
     return start
 
 
 def _median_off(o: Observations, indices: Sequence[int], since: float, until: float) -> float:
-    """Return the angle (rad) between the boss's facing at a tick of an attack and the player's earlier place."""
+    """Return the median angle (0 to pi) from the boss's facing at one tick to the player's place at an earlier one."""
     off = []
     for i in indices:
         attack = o.attacks[i]

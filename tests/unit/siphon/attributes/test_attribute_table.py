@@ -405,7 +405,7 @@ def test_plans_do_not_pile_up():
     assert game.memory.n_reads == before + 3
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(100, in_long_form=12000))
 @given(st.randoms(use_true_random=True))
 def test_reads_equal_a_plain_walk_while_pointers_move(random: Random):
     layout = Layout(random)

@@ -22,7 +22,10 @@ from support.random_profiles import profiles, values
 
 
 @given(profiles(), st.data())
-@settings(max_examples=examples(50), suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@settings(
+    max_examples=examples(50, in_long_form=6000),
+    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
+)
 def test_quantities_of_a_random_profile_can_be_read_and_written(profile, data):
     assume(not list(find_mistakes(profile)))
     true = {name: data.draw(st.integers(0, len(one.alternatives))) for name, one in profile.attributes.items()}

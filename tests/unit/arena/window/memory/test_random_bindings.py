@@ -71,7 +71,7 @@ def game():
 
 
 @given(profile=profiles())
-@settings(max_examples=examples(20), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20, in_long_form=2400), suppress_health_check=list(HealthCheck))
 def test_a_fight_is_kept_by_any_profile(game, profile):
     profile = bind(profile)
     assume(profile.duel["attributes"] and not list(find_mistakes(profile)))
