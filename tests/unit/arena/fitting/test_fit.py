@@ -158,12 +158,25 @@ def test_a_reach_that_no_near_miss_bounded_may_be_metres_longer_than_the_farthes
     assert min(beyond[True]) < 0.1
 
 
+@cache
+def fitted_to_a_good_player(ticks_per_moment):
+    """Fit the judge to fights of a player that rolls before each attack that can reach it."""
+    player = ReferencePlayer(find_boss("judge"), 1)
+    fights = record_simulated(find_boss("judge"), lambda _: player, seed=900, minutes=10.0, top_up=False)
+    return fit_boss([thinned(fight, ticks_per_moment) for fight in fights], load_knight())
+
+
+def test_areas_may_end_far_beyond_the_hits_if_the_player_was_always_near():
+    moves = fitted_to_a_good_player(1).moves
+    areas = [window.area for move in moves if move.is_explained for window in move.windows]
+    beyond = [area.reach_m.high - area.reach_m.low for area in areas if not area.is_reach_bounded]
+    assert len(beyond) >= 3
+    assert min(beyond) > 4.5
+
+
 @pytest.mark.parametrize("ticks_per_moment", [1, 6])
 def test_attacks_that_hit_nobody_are_known_from_how_the_player_avoided_them(ticks_per_moment):
-    truth = find_boss("judge")
-    player = ReferencePlayer(truth, 1)  # it rolls before each attack that can reach it
-    recorded = record_simulated(truth, lambda _: player, seed=900, minutes=10.0, top_up=False)
-    fit = fit_boss([thinned(fight, ticks_per_moment) for fight in recorded], load_knight())
+    truth, fit = find_boss("judge"), fitted_to_a_good_player(ticks_per_moment)
     unseen = [move for move in fit.moves if not move.is_explained and move.n_seen >= 10]
     assert len(unseen) >= 6
     starts = {move.animation: [window.start_s * 60 for window in move.windows] for move in truth.moves}
