@@ -520,15 +520,14 @@ def _avoided(o: Observations, indices: Sequence[int], start: Estimate, near_m: f
     # At a lower rate, each attack has a moment in ``step`` ticks.
     n_open = np.convolve(np.bincount(near.k, minlength=high + AVOIDED_TICKS + 1), np.ones(o.step))[o.step - 1 :]
     ends = np.array([o.courses[o.attacks[i].course].boss_ticks[o.attacks[i].last] for i in indices])
-    earliest = max(low - AVOIDED_TICKS, 1)
-    for k in range(earliest, high + 1):
-        most = n_open[:k].max()
-        is_avoided = (n_open[k : k + AVOIDED_TICKS] <= AVOIDED_SHARE * most).all()
-        if most >= MIN_AVOIDED and is_avoided and (ends >= k + AVOIDED_TICKS).sum() >= most:
-            if k == earliest:  # it may have been avoided for longer
-                return start
+    was_avoided = True
+    for k in range(max(low - AVOIDED_TICKS, 1), high + 1):
+        n_near = min(n_open[:k].max(), (ends >= k + AVOIDED_TICKS).sum())
+        is_avoided = bool((n_open[k : k + AVOIDED_TICKS] <= AVOIDED_SHARE * n_near).all())
+        if is_avoided and not was_avoided and n_near >= MIN_AVOIDED:
             value, first, last = np.clip((k + 1, k - 1, k + AVOIDED_TICKS), low, high).tolist()
             return Estimate(value, first, last)
+        was_avoided = is_avoided
     return start
 
 
