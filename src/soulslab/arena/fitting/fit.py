@@ -32,11 +32,11 @@ from soulslab.arena.fitting.hit_windows import (
     OtherAreas,
     find_windows,
     other_areas,
-    unseen_window,
 )
 from soulslab.arena.fitting.motion import advance, likely_starts, roaming, steps_of, tracking
 from soulslab.arena.fitting.projectiles import RADIUS_M, Throw, find_throws
 from soulslab.arena.fitting.recorded_fight import RecordedFight
+from soulslab.arena.fitting.unseen_windows import unseen_window
 from soulslab.arena.fitting.vitals import (
     USUAL_POISE,
     USUAL_REGEN,
