@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from soulslab.arena.boss_catalog import find_boss
-from soulslab.arena.boss_file import Ground
+from soulslab.arena.boss_file import Boss, Ground
 from soulslab.arena.fitting.fit import fit_boss
 from soulslab.arena.fitting.recorded_fight import RecordedFight
 from soulslab.arena.knight_file import load_knight
@@ -24,7 +24,7 @@ from soulslab.arena.uncertainty import LEVEL, draw_boss
 from soulslab.config.writing import dump_settings
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import BossFileError, ConfigError
-from soulslab.learn.evaluate import EvaluationSettings, Interval, evaluate
+from soulslab.learn.evaluate import Evaluation, EvaluationSettings, Interval, evaluate
 from soulslab.learn.policy_header import Player
 
 
@@ -49,9 +49,11 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         win_rates: One for each boss.
+        against_fit: 95 % interval of the win rate against the boss fitted to all recordings.
     """
 
     win_rates: tuple[float, ...]
+    against_fit: Interval
 
     @property
     def win_rate(self) -> float:
@@ -64,9 +66,12 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
 
         The true boss is treated as one more draw of the ensemble. With 20 win rates the ends are close to the least and
         the greatest of them. With fewer than 19 they are these two, and the interval contains less than 90 %.
+
+        The interval also reaches the upper end of `against_fit`. A policy was trained near the fit, so that drawn
+        numbers make it win less, while the true boss may be as near the fit as the training was.
         """
         low, high = np.quantile(self.win_rates, ((1 - LEVEL) / 2, (1 + LEVEL) / 2), method="weibull")
-        return Interval(float(low), float(high))
+        return Interval(float(low), max(float(high), self.against_fit.high))
 
 
 def trained_ground(trained: Mapping[str, Any], run: Path) -> Ground:
@@ -99,21 +104,25 @@ def predict(
     Raises `FitError` if the recordings show too few attacks.
     """
     rng = np.random.default_rng(settings.seed)
+    knight = load_knight()
+    against_fit = _fought(player, fit_boss(fights, knight, ground=ground).boss, settings)
     rates = []
+    for number in range(settings.n_bosses):
+        kept = [fight for i, fight in enumerate(fights) if i != number % len(fights)] or fights
+        fit = fit_boss(kept, knight, ground=ground)
+        rates.append(_fought(player, draw_boss(fit.boss, fit.uncertainty, rng), settings).win_rate or 0.0)
+    return Prediction(win_rates=tuple(rates), against_fit=against_fit.interval or Interval(0.0, 1.0))
+
+
+def _fought(player: Player, boss: Boss, settings: PredictionSettings) -> Evaluation:
+    """Evaluate a policy against a boss."""
     with TemporaryDirectory(prefix="soulslab-predict-") as folder:
         path = Path(folder) / "boss.toml"
-        for number in range(settings.n_bosses):
-            kept = [fight for i, fight in enumerate(fights) if i != number % len(fights)] or fights
-            fit = fit_boss(kept, load_knight(), ground=ground)
-            path.write_text(dump_settings(draw_boss(fit.boss, fit.uncertainty, rng)), encoding="utf-8")
-            evaluation = evaluate(
-                player,
-                EvaluationSettings(
-                    env_id=ARENA_ID,
-                    env_options={**settings.env_options, "boss": str(path)},
-                    n_fights=settings.n_fights,
-                    seed=settings.seed,
-                ),
-            )
-            rates.append(evaluation.win_rate or 0.0)
-    return Prediction(win_rates=tuple(rates))
+        path.write_text(dump_settings(boss), encoding="utf-8")
+        fights = EvaluationSettings(
+            env_id=ARENA_ID,
+            env_options={**settings.env_options, "boss": str(path)},
+            n_fights=settings.n_fights,
+            seed=settings.seed,
+        )
+        return evaluate(player, fights)

@@ -22,6 +22,7 @@ from soulslab.fights.fit_recordings import read_recorded_fights, write_fit
 from soulslab.fights.prediction import Prediction, PredictionSettings, predict
 from soulslab.fights.recording import FightRecorder
 from soulslab.fights.refinement import RefineSettings, best_round, record_duel, refine
+from soulslab.learn.evaluate import Interval
 from soulslab.learn.players import load_player
 from soulslab.learn.settings import EnvSettings, NetworkSettings, PPOSettings, RunSettings, TrainSettings
 from soulslab.learn.telemetry import TrainStarted
@@ -202,9 +203,15 @@ def test_the_data_set_of_a_policy_shows_the_boss_with_any_observation(fitted, tm
 
 def test_the_interval_contains_the_win_rate_against_one_more_boss_in_90_percent():
     draws = np.random.default_rng(0).random((4000, 21))
-    found = [Prediction(win_rates=tuple(rates)).interval for rates in draws[:, :20]]
+    found = [Prediction(win_rates=tuple(rates), against_fit=Interval(0.0, 0.0)).interval for rates in draws[:, :20]]
     contained = np.mean([low <= rate <= high for (low, high), rate in zip(found, draws[:, 20], strict=True)])
     assert contained == pytest.approx(0.9, abs=0.015)
+
+
+def test_the_interval_contains_the_wins_against_the_fit():
+    fit = Interval(0.9, 0.98)
+    assert Prediction(win_rates=(0.2, 0.6), against_fit=fit).interval == (0.2, 0.98)
+    assert Prediction(win_rates=(0.95, 1.0), against_fit=fit).interval == (0.95, 1.0)
 
 
 def test_a_prediction_is_made_from_the_recordings_alone(fitted):
@@ -215,4 +222,4 @@ def test_a_prediction_is_made_from_the_recordings_alone(fitted):
     assert len(first.win_rates) == 3
     assert first.interval.low <= first.win_rate <= first.interval.high
     one = predict(player, fights[:1], PredictionSettings(env_options=FIGHTS, n_bosses=1, n_fights=4))
-    assert one.interval == (one.win_rate, one.win_rate)
+    assert one.interval == (one.win_rate, max(one.win_rate, one.against_fit.high))

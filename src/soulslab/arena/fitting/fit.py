@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -36,7 +36,7 @@ from soulslab.arena.fitting.hit_windows import (
 from soulslab.arena.fitting.motion import advance, likely_starts, roaming, steps_of, tracking
 from soulslab.arena.fitting.projectiles import RADIUS_M, Throw, find_throws
 from soulslab.arena.fitting.recorded_fight import RecordedFight
-from soulslab.arena.fitting.unseen_windows import unseen_window
+from soulslab.arena.fitting.unseen_windows import hit_around, unseen_window
 from soulslab.arena.fitting.vitals import (
     USUAL_POISE,
     USUAL_REGEN,
@@ -141,11 +141,13 @@ def fit_boss(
     vitals = health(o)
     ratio = damage_ratio(o)
     factor = ratio or Estimate(1.0, 0.8, 1.5)
-    found = {animation: _windows(o, animation, factor.value, NO_OTHERS) for animation in animations}
+    seen = choices(o, animations, vitals.phase_two_move)
+    around = hit_around(seen, animations, vitals.phase_two_move)
+    found = {animation: _windows(o, animation, factor.value, NO_OTHERS, around) for animation in animations}
     blades = [window for windows, _, _ in found.values() for window in windows if isinstance(window, HitWindow)]
     others = other_areas([window for window in blades if window.hits], factor.value)
-    found = {animation: _windows(o, animation, factor.value, others) for animation in animations}
-    chosen = _choices(o, animations, vitals.phase_two_move)
+    found = {animation: _windows(o, animation, factor.value, others, around) for animation in animations}
+    chosen = dict(zip(animations, fit_choices(seen, len(animations), o.step), strict=True))
     names = _file_names(animations, vitals.phase_two_move)
     ids = {animation: name.lower() for animation, name in names.items()}
     moves, fitted = [], []
@@ -222,13 +224,8 @@ def _file_names(animations: Sequence[str], phase_two_move: str | None) -> dict[s
     return names
 
 
-def _choices(o: Observations, animations: Sequence[str], phase_two_move: str | None) -> dict[str, MoveChoice]:
-    found = choices(o, animations, phase_two_move)
-    return dict(zip(animations, fit_choices(found, len(animations), o.step), strict=True))
-
-
 def _windows(
-    o: Observations, animation: str, factor: float, others: OtherAreas
+    o: Observations, animation: str, factor: float, others: OtherAreas, around: Collection[str]
 ) -> tuple[tuple[Found, ...], Estimate, bool]:
     """Return the windows of an attack in order, its duration in ticks, and whether hits showed them."""
     indices = o.of(animation)
@@ -244,7 +241,7 @@ def _windows(
         starts = likely_starts(steps_of(o, indices), o.step)[:MAX_WINDOWS]
         before = [0.0, *(start.value for start in starts)]
         windows = [
-            unseen_window(o, indices, start, int(limit), since=since)
+            unseen_window(o, indices, start, int(limit), since=since, is_around=animation in around)
             for since, start in zip(before, starts, strict=False)
         ]
     windows.sort(key=lambda window: window.start.value)

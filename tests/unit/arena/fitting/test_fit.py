@@ -159,15 +159,15 @@ def test_a_reach_that_no_near_miss_bounded_may_be_metres_longer_than_the_farthes
 
 
 @cache
-def fitted_to_a_good_player(ticks_per_moment):
-    """Fit the judge to fights of a player that rolls before each attack that can reach it."""
-    player = ReferencePlayer(find_boss("judge"), 1)
-    fights = record_simulated(find_boss("judge"), lambda _: player, seed=900, minutes=10.0, top_up=False)
+def fitted_to_a_good_player(name, ticks_per_moment=1):
+    """Fit a boss to fights of a player that rolls before each attack that can reach it."""
+    player = ReferencePlayer(find_boss(name), 1)
+    fights = record_simulated(find_boss(name), lambda _: player, seed=900, minutes=10.0, top_up=False)
     return fit_boss([thinned(fight, ticks_per_moment) for fight in fights], load_knight())
 
 
 def test_areas_may_end_far_beyond_the_hits_if_the_player_was_always_near():
-    moves = fitted_to_a_good_player(1).moves
+    moves = fitted_to_a_good_player("judge").moves
     areas = [window.area for move in moves if move.is_explained for window in move.windows]
     beyond = [area.reach_m.high - area.reach_m.low for area in areas if not area.is_reach_bounded]
     assert len(beyond) >= 3
@@ -176,7 +176,7 @@ def test_areas_may_end_far_beyond_the_hits_if_the_player_was_always_near():
 
 @pytest.mark.parametrize("ticks_per_moment", [1, 6])
 def test_attacks_that_hit_nobody_are_known_from_how_the_player_avoided_them(ticks_per_moment):
-    truth, fit = find_boss("judge"), fitted_to_a_good_player(ticks_per_moment)
+    truth, fit = find_boss("judge"), fitted_to_a_good_player("judge", ticks_per_moment)
     unseen = [move for move in fit.moves if not move.is_explained and move.n_seen >= 10]
     assert len(unseen) >= 6
     starts = {move.animation: [window.start_s * 60 for window in move.windows] for move in truth.moves}
@@ -187,6 +187,14 @@ def test_attacks_that_hit_nobody_are_known_from_how_the_player_avoided_them(tick
     # The judge begins this attack if the player is behind it, and it hits all around the judge.
     turn = next(move for move in unseen if move.animation == "Attack3007").windows[0].area.arc_rad
     assert 2.0 < turn.low < turn.value == turn.high == pytest.approx(2 * np.pi, abs=1e-4)
+
+
+def test_attacks_that_hit_nobody_are_full_circles_if_the_boss_begins_them_beside_the_player():
+    unseen = [move for move in fitted_to_a_good_player("trickster").moves if not move.is_explained and move.n_seen > 1]
+    circles = {move.animation for move in unseen if move.windows[0].area.arc_rad.value > 6.28}
+    # The first two hit all around the trickster, and the last one changes its phase.
+    assert circles == {"Attack3008", "Attack3014", "Attack1500"}
+    assert len(unseen) >= 8
 
 
 @pytest.mark.parametrize(
