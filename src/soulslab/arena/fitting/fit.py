@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -33,10 +33,10 @@ from soulslab.arena.fitting.hit_windows import (
     find_windows,
     other_areas,
 )
-from soulslab.arena.fitting.motion import advance, likely_starts, roaming, steps_of, tracking
+from soulslab.arena.fitting.motion import advance, roaming, steps_of, tracking
 from soulslab.arena.fitting.projectiles import RADIUS_M, Throw, find_throws
 from soulslab.arena.fitting.recorded_fight import RecordedFight
-from soulslab.arena.fitting.unseen_windows import hit_around, unseen_window
+from soulslab.arena.fitting.unseen_windows import Assumptions, assume, overlooked_windows, unseen_windows
 from soulslab.arena.fitting.vitals import (
     USUAL_POISE,
     USUAL_REGEN,
@@ -142,11 +142,11 @@ def fit_boss(
     ratio = damage_ratio(o)
     factor = ratio or Estimate(1.0, 0.8, 1.5)
     seen = choices(o, animations, vitals.phase_two_move)
-    around = hit_around(seen, animations, vitals.phase_two_move)
-    found = {animation: _windows(o, animation, factor.value, NO_OTHERS, around) for animation in animations}
+    assumed = assume(seen, animations, vitals.phase_two_move)
+    found = {animation: _windows(o, animation, factor.value, NO_OTHERS, assumed) for animation in animations}
     blades = [window for windows, _, _ in found.values() for window in windows if isinstance(window, HitWindow)]
     others = other_areas([window for window in blades if window.hits], factor.value)
-    found = {animation: _windows(o, animation, factor.value, others, around) for animation in animations}
+    found = {animation: _windows(o, animation, factor.value, others, assumed) for animation in animations}
     chosen = dict(zip(animations, fit_choices(seen, len(animations), o.step), strict=True))
     names = _file_names(animations, vitals.phase_two_move)
     ids = {animation: name.lower() for animation, name in names.items()}
@@ -225,7 +225,11 @@ def _file_names(animations: Sequence[str], phase_two_move: str | None) -> dict[s
 
 
 def _windows(
-    o: Observations, animation: str, factor: float, others: OtherAreas, around: Collection[str]
+    o: Observations,
+    animation: str,
+    factor: float,
+    others: OtherAreas,
+    assumed: Assumptions,
 ) -> tuple[tuple[Found, ...], Estimate, bool]:
     """Return the windows of an attack in order, its duration in ticks, and whether hits showed them."""
     indices = o.of(animation)
@@ -235,15 +239,12 @@ def _windows(
     hits = [hit for hit in o.hits if hit.attack in mine]
     windows: list[Found] = list(find_throws(o, hits, are_irregular=others.are_irregular))
     if not windows:
-        windows = list(find_windows(o, indices, [hit for hit in hits if hit.is_during], factor, others))
+        blades = find_windows(o, indices, [hit for hit in hits if hit.is_during], factor, others)
+        windows = [*blades, *(overlooked_windows(o, indices, blades, int(limit)) if blades else ())]
     is_explained = bool(windows)
     if not windows:
-        starts = likely_starts(steps_of(o, indices), o.step)[:MAX_WINDOWS]
-        before = [0.0, *(start.value for start in starts)]
-        windows = [
-            unseen_window(o, indices, start, int(limit), since=since, is_around=animation in around)
-            for since, start in zip(before, starts, strict=False)
-        ]
+        windows = list(unseen_windows(o, indices, int(limit)))
+    windows = [assumed.apply(animation, each) if isinstance(each, HitWindow) else each for each in windows]
     windows.sort(key=lambda window: window.start.value)
     if duration is None:
         last = windows[-1].start.value + USUAL_DURATION / 2

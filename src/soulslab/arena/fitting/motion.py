@@ -224,8 +224,8 @@ def _completed(profile: NDArray[np.float64], speed: float) -> NDArray[np.float64
     return np.where(is_seen, profile, np.clip(start + slope * ticks, 0.0, speed))
 
 
-def likely_starts(steps: Steps, step: int) -> list[Estimate]:
-    """Return where the windows of an attack begin that never hit, in ticks: each after a step forward, or after a turn.
+def starts_after_steps(steps: Steps, step: int) -> list[Estimate]:
+    """Return where the windows of an attack begin if each follows a step forward, in ticks.
 
     Args:
         steps: The motion in the attack.
@@ -240,11 +240,14 @@ def likely_starts(steps: Steps, step: int) -> list[Estimate]:
         is_free = (steps.gap[is_step & (steps.k1 == last)] > FREE_M).any()
         high = last + 1 if is_free else last + 4 * AIM_TICKS
         starts.append(Estimate(max(last + 1 - step // 2, 1), max(last + 1 - step, 1), high))
-    if starts:
-        return starts
+    return starts
+
+
+def start_after_turn(steps: Steps, step: int) -> Estimate:
+    """Return where the window of an attack begins if it follows the boss's last turn, in ticks."""
     turns = steps.k1[np.abs(steps.turn) > STILL * steps.n_ticks]
     last = int(turns.max()) if len(turns) else 0
-    return [Estimate(last + AIM_TICKS, max(last + 1 - step, 1), last + 4 * AIM_TICKS)]
+    return Estimate(last + AIM_TICKS, max(last + 1 - step, 1), last + 4 * AIM_TICKS)
 
 
 class Roaming(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,15 +1,26 @@
-"""The windows of attacks that never hit: from the boss's motion, and from how players avoided them."""
+"""Assumptions about windows that hardly ever hit: from the boss's motion, and from how players avoided them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 
+from soulslab.arena.boss_file import MAX_WINDOWS
 from soulslab.arena.fitting.attacks import Observations
 from soulslab.arena.fitting.choices import Choice
 from soulslab.arena.fitting.estimate import Estimate, between
-from soulslab.arena.fitting.hit_windows import FULL_RAD, LONGEST_TICKS, USUAL_TICKS, Area, HitWindow, risk_of
+from soulslab.arena.fitting.hit_windows import (
+    FULL_RAD,
+    LONGEST_TICKS,
+    SPLIT_TICKS,
+    USUAL_TICKS,
+    Area,
+    HitWindow,
+    risk_of,
+)
+from soulslab.arena.fitting.motion import start_after_turn, starts_after_steps, steps_of
 
 #: The 90 % interval of the reach (m), and the least and the usual arc (rad).
 REACH_M = (0.5, 6.0)
@@ -17,16 +28,41 @@ LEAST_ARC_RAD, USUAL_ARC_RAD = 0.6, 1.8
 #: An attack that is begun at a greater bearing of the player (rad) hits all around. In recordings of 11 bosses, attacks
 #: that hit ahead were begun at 0.94 at most.
 BESIDE_RAD = 1.2
+#: Likely and longest reach of a change of phase (m). In the simulator and in many games it is an explosion.
+EXPLOSION_M, FAR_EXPLOSION_M = 5.0, 8.0
 #: Players avoid a window if for so many ticks at most this share of those that were near the boss before is open to a
 #: hit, and if there were at least so many.
 AVOIDED_TICKS, AVOIDED_SHARE, MIN_AVOIDED = 8, 0.1, 5
+#: Likely time from the first of these ticks to the start of the window: the reference player rolls so much early.
+AVOIDED_EARLY = 3
 
 
-def hit_around(found: Sequence[Choice], animations: Sequence[str], phase_two_move: str | None) -> frozenset[str]:
-    """Return the attacks that are assumed to hit all around the boss if they never hit anyone.
+class Assumptions(msgspec.Struct, frozen=True):
+    """Assumptions about the areas of attacks that no near miss bounds.
 
-    These are the attacks that the boss also begins with the player beside or behind it, and the one that changes its
-    phase. Without this assumption, policies stood behind a boss that attacks all around it.
+    Attributes:
+        around: Attacks that hit all around the boss. Without this assumption, policies stood behind a boss that attacks
+            all around it.
+        explosion: The attack that changes the phase, which reaches far; None if it was not seen.
+    """
+
+    around: frozenset[str]
+    explosion: str | None
+
+    def apply(self, animation: str, window: HitWindow) -> HitWindow:
+        """Return a window of an attack with the assumed area; what near misses bound stays."""
+        area = window.area
+        reach, arc = area.reach_m, area.arc_rad
+        if animation in self.around and not area.is_arc_bounded:
+            arc = Estimate(FULL_RAD, arc.low, FULL_RAD)
+        if animation == self.explosion and not area.is_reach_bounded:
+            reach = Estimate(max(reach.value, EXPLOSION_M), reach.low, max(reach.high, FAR_EXPLOSION_M))
+        area = msgspec.structs.replace(area, reach_m=reach, arc_rad=arc)
+        return msgspec.structs.replace(window, area=area)
+
+
+def assume(found: Sequence[Choice], animations: Sequence[str], phase_two_move: str | None) -> Assumptions:
+    """Return the assumptions: the boss begins attacks that hit all around it also with the player beside or behind it.
 
     Args:
         found: All choices of attacks.
@@ -34,11 +70,34 @@ def hit_around(found: Sequence[Choice], animations: Sequence[str], phase_two_mov
         phase_two_move: The attack that changes the phase, if it was seen.
     """
     beside = {animations[each.chosen] for each in found if each.bearing > BESIDE_RAD}
-    return frozenset(beside | {phase_two_move} if phase_two_move else beside)
+    return Assumptions(frozenset(beside | {phase_two_move} if phase_two_move else beside), phase_two_move)
 
 
-def unseen_window(
-    o: Observations, indices: Sequence[int], start: Estimate, duration: int, *, since: float, is_around: bool
+def unseen_windows(o: Observations, indices: Sequence[int], duration: int) -> list[HitWindow]:
+    """Return the windows of an attack that never hit anyone, guesses from the boss's motion and the players' rolls.
+
+    Each follows a step forward of the boss. Without a step there is one for each time at which the players began to
+    avoid the attack, or else one after the boss's last turn.
+
+    Args:
+        o: The observations.
+        indices: Indices of all attacks of this kind.
+        duration: Duration of the attack in ticks.
+    """
+    steps = steps_of(o, indices)
+    starts = starts_after_steps(steps, o.step)
+    if not starts:
+        after_turn = start_after_turn(steps, o.step)
+        starts = _avoided(o, indices, (1, duration), between(*REACH_M, 0.35).value, np.pi) or [after_turn]
+    windows: list[HitWindow] = []
+    for start in starts[:MAX_WINDOWS]:
+        since = windows[-1].start.value if windows else 0.0
+        windows.append(_unseen_window(o, indices, start, duration, since=since))
+    return windows
+
+
+def _unseen_window(
+    o: Observations, indices: Sequence[int], start: Estimate, duration: int, *, since: float
 ) -> HitWindow:
     """Return a window that never hit anyone, a guess from the boss's motion and from how players avoided it.
 
@@ -51,16 +110,16 @@ def unseen_window(
         start: Likely start of the window in ticks.
         duration: Duration of the attack in ticks.
         since: Tick at which the boss begins to aim: that of the window before, or 0.
-        is_around: Whether the attack is assumed to hit all around the boss.
     """
     off = _median_off(o, indices, since, start.value)
     reach = between(*REACH_M, 0.35)
     least_arc = max(2.0 * off, LEAST_ARC_RAD)
-    start = _avoided(o, indices, start, reach.value, max(off, LEAST_ARC_RAD))
+    avoided = _avoided(o, indices, (int(start.low), int(start.high)), reach.value, max(off, LEAST_ARC_RAD))
+    start = avoided[0] if avoided else start
     value = min(start.value, max(duration - 1, 1))
     area = Area(
         reach_m=reach,
-        arc_rad=Estimate(FULL_RAD if is_around or least_arc > USUAL_ARC_RAD else USUAL_ARC_RAD, least_arc, FULL_RAD),
+        arc_rad=Estimate(FULL_RAD if least_arc > USUAL_ARC_RAD else USUAL_ARC_RAD, least_arc, FULL_RAD),
         facing_rad=0.0,
         is_reach_bounded=False,
         is_arc_bounded=False,
@@ -76,33 +135,66 @@ def unseen_window(
     )
 
 
-def _avoided(o: Observations, indices: Sequence[int], start: Estimate, near_m: float, half_rad: float) -> Estimate:
-    """Return the start of a window that players avoided: the tick from which hardly any was open near the boss.
+def overlooked_windows(
+    o: Observations, indices: Sequence[int], found: Sequence[HitWindow], duration: int
+) -> list[HitWindow]:
+    """Return windows that never hit beside those of the same attack that did, guesses like `unseen_windows`.
 
-    Without such a tick, return the likely start. The ticks after the end of an attack show nothing.
+    Each follows a step forward, and hardly any player near the boss was open to a hit then.
 
     Args:
         o: The observations.
         indices: Indices of all attacks of this kind.
-        start: Likely start of the window in ticks.
+        found: The windows that hit, in order.
+        duration: Duration of the attack in ticks.
+    """
+    risk = risk_of(o, indices)
+    windows = []
+    for start in starts_after_steps(steps_of(o, indices), o.step):
+        since = max((each.end.value for each in found if each.end.value <= start.value), default=0.0)
+        window = _unseen_window(o, indices, start, duration, since=since)
+        begins = (start.value, window.start.value)
+        low, high = min(begins) - SPLIT_TICKS, max(begins) + SPLIT_TICKS
+        if any(low < each.end.high and each.start.low < high for each in found):
+            continue
+        reach, half = window.area.reach_m.value, USUAL_ARC_RAD / 2
+        is_near = (risk.gap <= reach) & (np.abs(risk.bearing) <= half)
+        is_then = (risk.k >= window.start.value) & (risk.k < window.start.value + USUAL_TICKS)
+        if len(np.unique(risk.attack[is_near & is_then])) <= AVOIDED_SHARE * len(indices):
+            windows.append(window)
+    return windows
+
+
+def _avoided(
+    o: Observations, indices: Sequence[int], within: tuple[int, int], near_m: float, half_rad: float
+) -> list[Estimate]:
+    """Return the starts of the windows that players avoided: from these ticks on, hardly any was open near the boss.
+
+    The ticks after the end of an attack show nothing.
+
+    Args:
+        o: The observations.
+        indices: Indices of all attacks of this kind.
+        within: First and last tick of the starts.
         near_m: Greatest gap of a player near the boss.
         half_rad: Greatest angle between the boss's facing and a player near it.
     """
     risk = risk_of(o, indices)
     near = risk.where((risk.gap <= near_m) & (np.abs(risk.bearing) <= half_rad))
-    low, high = int(start.low), int(start.high)
+    low, high = within
     # At a lower rate, each attack has a moment in ``step`` ticks.
     n_open = np.convolve(np.bincount(near.k, minlength=high + AVOIDED_TICKS + 1), np.ones(o.step))[o.step - 1 :]
     ends = np.array([o.courses[o.attacks[i].course].boss_ticks[o.attacks[i].last] for i in indices])
+    starts = []
     was_avoided = True
     for k in range(max(low - AVOIDED_TICKS, 1), high + 1):
         n_near = min(n_open[:k].max(), (ends >= k + AVOIDED_TICKS).sum())
         is_avoided = bool((n_open[k : k + AVOIDED_TICKS] <= AVOIDED_SHARE * n_near).all())
         if is_avoided and not was_avoided and n_near >= MIN_AVOIDED:
-            value, first, last = np.clip((k + 1, k - 1, k + AVOIDED_TICKS), low, high).tolist()
-            return Estimate(value, first, last)
+            value, first, last = np.clip((k + AVOIDED_EARLY, k - 1, k + AVOIDED_TICKS), low, high).tolist()
+            starts.append(Estimate(value, first, last))
         was_avoided = is_avoided
-    return start
+    return starts
 
 
 def _median_off(o: Observations, indices: Sequence[int], since: float, until: float) -> float:

@@ -13,6 +13,7 @@ from soulslab.arena.fitting.attacks import observe
 from soulslab.arena.fitting.fit import fit_boss
 from soulslab.arena.fitting.projectiles import find_throws
 from soulslab.arena.fitting.simulated import record_simulated, thinned
+from soulslab.arena.fitting.unseen_windows import Assumptions, overlooked_windows
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.probe_player import ProbePlayer
 from soulslab.arena.reference_player import ReferencePlayer
@@ -159,11 +160,16 @@ def test_a_reach_that_no_near_miss_bounded_may_be_metres_longer_than_the_farthes
 
 
 @cache
-def fitted_to_a_good_player(name, ticks_per_moment=1):
-    """Fit a boss to fights of a player that rolls before each attack that can reach it."""
+def fights_of_a_good_player(name):
+    """Fights of a player that rolls before each attack that can reach it."""
     player = ReferencePlayer(find_boss(name), 1)
-    fights = record_simulated(find_boss(name), lambda _: player, seed=900, minutes=10.0, top_up=False)
-    return fit_boss([thinned(fight, ticks_per_moment) for fight in fights], load_knight())
+    return tuple(record_simulated(find_boss(name), lambda _: player, seed=900, minutes=10.0, top_up=False))
+
+
+@cache
+def fitted_to_a_good_player(name, ticks_per_moment=1):
+    fights = [thinned(fight, ticks_per_moment) for fight in fights_of_a_good_player(name)]
+    return fit_boss(fights, load_knight())
 
 
 def test_areas_may_end_far_beyond_the_hits_if_the_player_was_always_near():
@@ -189,12 +195,44 @@ def test_attacks_that_hit_nobody_are_known_from_how_the_player_avoided_them(tick
     assert 2.0 < turn.low < turn.value == turn.high == pytest.approx(2 * np.pi, abs=1e-4)
 
 
-def test_attacks_that_hit_nobody_are_full_circles_if_the_boss_begins_them_beside_the_player():
+def test_attacks_that_begin_beside_the_player_are_full_circles_unless_near_misses_bound_them():
     unseen = [move for move in fitted_to_a_good_player("trickster").moves if not move.is_explained and move.n_seen > 1]
     circles = {move.animation for move in unseen if move.windows[0].area.arc_rad.value > 6.28}
     # The first two hit all around the trickster, and the last one changes its phase.
     assert circles == {"Attack3008", "Attack3014", "Attack1500"}
     assert len(unseen) >= 8
+    slam = next(move for move in fitted_to_a_good_player("judge").moves if move.animation == "Attack3014")
+    assert slam.is_explained
+    assert not slam.windows[0].area.is_arc_bounded
+    assert slam.windows[0].area.arc_rad.value > 6.28
+    windows = [window for move in fitted("judge").moves for window in move.windows]
+    bounded = [window for window in windows if window.area.is_arc_bounded and window.area.arc_rad.value < 6.28]
+    assert len(bounded) >= 3
+    around = Assumptions(frozenset({"Attack3000"}), None)
+    assert all(around.apply("Attack3000", window).area.arc_rad == window.area.arc_rad for window in bounded)
+
+
+def test_a_change_of_phase_reaches_far_and_begins_when_the_players_roll():
+    moves = {move.animation: move for move in fitted_to_a_good_player("frost_beast").moves}
+    (roar,) = moves["Attack1500"].windows
+    assert roar.start.value == pytest.approx(168, abs=3)
+    assert roar.area.reach_m.low < 1.0
+    assert 5.0 <= roar.area.reach_m.value <= 6.0 < roar.area.reach_m.high
+    # The breath has three windows without a step forward, and the players roll for each.
+    assert [window.start.value for window in moves["Attack3010"].windows[:2]] == pytest.approx([72, 114], abs=8)
+
+
+def test_windows_that_never_hit_are_found_beside_one_that_did():
+    flurry = "Attack3015"
+    found = next(move for move in fitted_to_a_good_player("judge").moves if move.animation == flurry)
+    first, second, third = found.windows
+    assert not found.is_explained
+    o = observe(fights_of_a_good_player("judge"), load_knight())
+    overlooked = overlooked_windows(o, o.of(flurry), [second], int(found.duration.value))
+    assert [window.start for window in overlooked] == [first.start, third.start]
+    # The probing player was open in all three.
+    o = observe(recorded("judge"), load_knight())
+    assert not overlooked_windows(o, o.of(flurry), [], int(found.duration.value))
 
 
 @pytest.mark.parametrize(
