@@ -6,6 +6,7 @@ Ray only places and restarts processes. Steps and weights travel over Redis, as 
 from __future__ import annotations
 
 import logging
+import os
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -33,6 +34,9 @@ with optional_imports():
 
 GAME: Final = "souls_game"
 """Custom resource of the machines of a cluster that have a game: the number of games that they can play at a time."""
+
+_NICENESS: Final = "RAY_worker_niceness"
+"""Environment variable of Ray: what each actor adds to the nice value that it inherits from its node."""
 
 _POLL_S: Final = 0.5
 _RESTARTED: Final = {"max_restarts": -1, "max_task_retries": -1}
@@ -175,7 +179,14 @@ def up(settings: ClusterSettings) -> TrainResult:
 
 
 def _connect(settings: ClusterSettings) -> None:
-    """Connect to the cluster, or start one on this machine; raises FleetError."""
+    """Connect to the cluster, or start one on this machine; raises FleetError.
+
+    The actors of a cluster that is started here have the priority of this process. Ray's default is a nice value of 15,
+    with which a busy machine starves games in real time, and a learner needs minutes to start. A value in the
+    environment is kept. The processes that `ray.init` starts inherit the variable.
+    """
+    if not settings.address:
+        os.environ.setdefault(_NICENESS, "0")
     own = {"include_dashboard": False, "resources": {GAME: settings.games} if settings.games else None}
     try:
         ray.init(**({"address": settings.address} if settings.address else own), logging_level=logging.WARNING)

@@ -1,5 +1,6 @@
 """A fleet that Ray starts on this machine."""
 
+import os
 import re
 import signal
 import sys
@@ -10,7 +11,7 @@ import psutil
 import pytest
 
 from benchmarks.fleet_processes import FleetProcesses
-from soulslab.errors import ConfigError
+from soulslab.errors import ConfigError, FleetError
 from soulslab.fleet.access import read_access
 from support.waiting import PATIENCE_S
 
@@ -26,6 +27,8 @@ overrides: ["run.total_steps={n_steps}", "run.evaluate_every=0", "env.n_envs=2",
 workers:
   - {{souls_game: 1, cpus: 0}}
 """
+#: Variable of Ray: the nice value of actors.
+NICENESS = "RAY_worker_niceness"
 #: A second actor that plays.
 SIMULATOR = "  - {cpus: 0}\n"
 
@@ -55,6 +58,31 @@ def test_a_wrong_cluster_file_is_refused(read_cluster, tmp_path, text, problem):
         read_cluster(path)
 
 
+@pytest.mark.parametrize(
+    ("address", "given", "expected"),
+    [("", {}, "0"), ("", {NICENESS: "5"}, "5"), ("192.168.1.5:6379", {}, None)],
+)
+def test_only_the_actors_of_the_own_cluster_get_the_priority_of_the_command(
+    monkeypatch, tmp_path, address, given, expected
+):
+    from soulslab.fleet import ray_cluster  # noqa: PLC0415
+
+    found = []
+
+    def refuse(**options):
+        found.append(os.environ.get(NICENESS))
+        raise RuntimeError("refused")
+
+    others = {name: value for name, value in os.environ.items() if name != NICENESS}
+    monkeypatch.setattr(os, "environ", others | given)
+    monkeypatch.setattr(ray_cluster.ray, "init", refuse)
+    workers = (ray_cluster.WorkerSettings(),)
+    settings = ray_cluster.ClusterSettings(run_dir=str(tmp_path / "run"), address=address, workers=workers)
+    with pytest.raises(FleetError, match="refused"):
+        ray_cluster.up(settings)
+    assert found == [expected]
+
+
 @pytest.fixture
 def fleet(tmp_path):
     """A fleet whose files of Ray are in a folder with a short name, because they include sockets."""
@@ -79,6 +107,10 @@ def test_actors_of_ray_complete_a_run(fleet, tmp_path):
     assert driver.returncode == 0, fleet.text()
     completed = re.search(r"completed: (\d+) steps", fleet.text())
     assert int(completed[1]) >= 100  # the last message of a game may have more steps than were missing
+    # Ray reports the nice value of the learner and of the worker; this process and the command have the same.
+    niceness = re.findall(rb"Adjusted worker niceness to (-?\d+)", b"".join(file.read_bytes() for file in logs(fleet)))
+    assert len(niceness) >= 2
+    assert {int(value) for value in niceness} == {psutil.Process().nice()}
     # Ray's logs are readable for others.
     secret = read_access(fleet.join).password.encode()
     assert logs(fleet)
