@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections import deque
 from contextlib import ExitStack
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -112,15 +112,22 @@ def _process_context() -> ForkServerContext | SpawnContext:
 
 
 def _run_game(folder: Path) -> None:
-    """Play one game until it ends; the function of its process."""
+    """Play one game until it ends; the function of its process.
+
+    The process that watches it removes the folder. If that one was killed, it is removed here.
+    """
     with (folder / _LOG_NAME).open("ab") as log, Path(os.devnull).open("rb") as nothing:
         for stream, number in ((nothing, 0), (log, 1), (log, 2)):
             os.dup2(stream.fileno(), number)
     if sys.platform != "win32":
         os.setsid()  # Ctrl-C in the terminal must reach only the process that watches the game
-    from soulslab.fleet.game_process import play_game  # noqa: PLC0415 - the process that watches needs no torch
+    try:
+        from soulslab.fleet.game_process import play_game  # noqa: PLC0415 - the process that watches needs no torch
 
-    sys.exit(play_game(folder))
+        sys.exit(play_game(folder))
+    finally:
+        if (watching := parent_process()) is not None and not watching.is_alive():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _stop(games: list[_WatchedGame]) -> None:

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 
 import psutil
 import pytest
@@ -88,6 +89,12 @@ def answers(client):
         return False
 
 
+def game_folders(processes):
+    """Return the temporary folders of the games of a fleet, in which they have open files."""
+    folders = {Path(file.path).parent for process in processes for file in process.open_files()}
+    return {folder for folder in folders if folder.name.startswith("soulslab-game-")}
+
+
 @pytest.mark.parametrize("name", GAMES)
 def test_games_in_windows_play_over_a_server_that_is_given(admin, tmp_path, name, capfd):
     trial = FleetOnTrial(tmp_path, replace(fleet_settings(), env=GAMES[name]))
@@ -104,12 +111,14 @@ def test_games_in_windows_play_over_a_server_that_is_given(admin, tmp_path, name
         join = read_access(trial.join)
         assert (join.address, join.run, join.ca) == (admin.address, name, admin.ca)
         assert join.user != admin.user
-        # No process is left that ends the game and its window.
+        # No process is left that ends the game and its window, and removes the folder of the game.
         left = psutil.Process(machine.pid).children(recursive=True)
         assert len(left) > 1
+        (folder,) = game_folders(left)
         machine.kill()
         _, left = psutil.wait_procs(left, DEADLINE_S)
         assert not left
+        assert not folder.exists()
         if named:
             assert run(["fleet", "set", str(trial.run_dir), "env.options.reward.win=2"]) != 0
             assert "the reward of this run is '<function thousand>'" in capfd.readouterr().err
