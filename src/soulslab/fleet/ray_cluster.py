@@ -9,7 +9,7 @@ import logging
 import os
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -39,6 +39,8 @@ _NICENESS: Final = "RAY_worker_niceness"
 """Environment variable of Ray: what each actor adds to the nice value that it inherits from its node."""
 
 _POLL_S: Final = 0.5
+_END_S: Final = 30.0
+"""Time in which the actors that play end after the learner (s); then they remove their temporary files."""
 _RESTARTED: Final = {"max_restarts": -1, "max_task_retries": -1}
 
 _log = logging.getLogger(__name__)
@@ -216,6 +218,10 @@ def _run(settings: ClusterSettings, folder: FleetFolder) -> TrainResult:
         raise FleetError(str(folder.run_dir), f"the learner failed: {error}") from error
     if len(reasons) == len(names):
         raise FleetError(str(folder.run_dir), f"all games gave up, and the run is saved: {reasons[0]}")
+    # Ray kills the actors that still run. An actor that was never placed on a machine does not end.
+    placed = [actor.result for actor in playing.values() if ray.wait([actor.ready], timeout=0)[0]]
+    if placed:
+        ray.wait(placed, num_returns=len(placed), timeout=_END_S)
     return found
 
 
@@ -236,11 +242,11 @@ def _report_missing(settings: ClusterSettings) -> None:
             )
 
 
-def _failures(playing: dict[str, Any]) -> list[str]:
+def _failures(playing: dict[str, _Playing]) -> list[str]:
     """Remove the workers that have ended from a dictionary, and return why the games of some of them gave up."""
     reasons = []
     for name in list(playing):
-        _, result = playing[name]
+        result = playing[name].result
         if not ray.wait([result], timeout=0)[0]:
             continue
         del playing[name]
@@ -265,8 +271,19 @@ def _ask_to_stop(folder: FleetFolder) -> None:
         _log.debug("the learner is not there yet, or has ended: %s", error)
 
 
-def _start_worker(worker: WorkerSettings, name: str, join: bytes) -> Any:
-    """Start an actor that plays; return it, because Ray ends an actor without references, and its result."""
+class _Playing(NamedTuple):
+    """An actor that plays; Ray ends an actor without references.
+
+    ``ready`` is completed once it is placed on a machine, and ``result`` once it has ended.
+    """
+
+    actor: Any
+    ready: Any
+    result: Any
+
+
+def _start_worker(worker: WorkerSettings, name: str, join: bytes) -> _Playing:
+    """Start an actor that plays."""
     settings = PlaySettings(
         n_games=worker.games,
         n_envs=worker.envs,
@@ -276,4 +293,4 @@ def _start_worker(worker: WorkerSettings, name: str, join: bytes) -> Any:
     )
     resources = {GAME: worker.souls_game} if worker.souls_game else {}
     actor = ray.remote(_Worker).options(**_RESTARTED, num_cpus=worker.cpus, resources=resources).remote()
-    return actor, actor.play.remote(join, msgspec.json.encode(settings))
+    return _Playing(actor, actor.__ray_ready__.remote(), actor.play.remote(join, msgspec.json.encode(settings)))

@@ -85,12 +85,12 @@ def test_only_the_actors_of_the_own_cluster_get_the_priority_of_the_command(
 
 @pytest.fixture
 def fleet(tmp_path):
-    """A fleet whose files of Ray are in a folder with a short name, because they include sockets."""
+    """A fleet whose temporary files and those of Ray are in folders with short names, because they include sockets."""
     made = FleetProcesses(tmp_path)
     # Without a process for each core that waits for work.
     made.environment["RAY_prestart_worker_first_driver"] = "0"
-    with TemporaryDirectory(prefix="ray") as folder:
-        made.environment["RAY_TMPDIR"] = folder
+    with TemporaryDirectory(prefix="ray") as folder, TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
+        made.environment |= {"RAY_TMPDIR": folder, "TMPDIR": temporary}
         yield made
         made.close()
 
@@ -111,6 +111,8 @@ def test_actors_of_ray_complete_a_run(fleet, tmp_path):
     niceness = re.findall(rb"Adjusted worker niceness to (-?\d+)", b"".join(file.read_bytes() for file in logs(fleet)))
     assert len(niceness) >= 2
     assert {int(value) for value in niceness} == {psutil.Process().nice()}
+    # The temporary files of the actor and its game were removed.
+    assert not list(Path(fleet.environment["TMPDIR"]).glob("soulslab-*"))
     # Ray's logs are readable for others.
     secret = read_access(fleet.join).password.encode()
     assert logs(fleet)
