@@ -101,15 +101,15 @@ def test_games_evaluate_and_settings_change_while_a_run_trains(trial, capfd, cap
     play_yourself(trial)
     assert "sent a malformed" not in caplog.text
 
-    # The best policy is one that was evaluated.
+    # The best policy is the newest one with the highest win rate. All may have lost all fights; a unit test of the
+    # training loop has win rates that decline.
     assert run(["fleet", "stop", str(trial.run_dir)]) == 0
     assert learner.result(DEADLINE_S) == 0
     assert [each["lr"] for each in trial.progress() if "lr" in each][-1] == 1e-5
     evaluated = [each for each in trial.progress() if each["type"] == "Evaluated"]
     best = load_player(trial.run_dir / BEST_POLICY_NAME)
-    assert best.header.env_steps in [each["env_steps"] for each in evaluated]
-    rates = {each["env_steps"]: each["win_rate"] for each in evaluated}
-    assert rates[best.header.env_steps] == max(rates.values())
+    highest = max(each["win_rate"] for each in evaluated)
+    assert best.header.env_steps == [each["env_steps"] for each in evaluated if each["win_rate"] == highest][-1]
 
 
 def check_recording(trial, folder):

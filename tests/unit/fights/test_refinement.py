@@ -2,6 +2,7 @@
 
 import shutil
 import signal
+from pathlib import Path
 
 import gymnasium
 import msgspec
@@ -21,7 +22,7 @@ from soulslab.errors import ConfigError, EnvironmentUsageError, IncompatibleChec
 from soulslab.fights.fit_recordings import read_recorded_fights, write_fit
 from soulslab.fights.prediction import Prediction, PredictionSettings, predict
 from soulslab.fights.recording import FightRecorder
-from soulslab.fights.refinement import RefineSettings, best_round, record_duel, refine
+from soulslab.fights.refinement import RefineSettings, Round, best_round, record_duel, refine
 from soulslab.learn.evaluate import Interval
 from soulslab.learn.players import load_player
 from soulslab.learn.settings import EnvSettings, NetworkSettings, PPOSettings, RunSettings, TrainSettings
@@ -141,6 +142,15 @@ def test_only_the_same_refinement_is_continued(fitted, whole, tmp_path):
             next(refine(run, recordings, out, settings_, resume=True))
     with pytest.raises(ConfigError, match="holds no refinement to continue; leave out --resume"):
         next(refine(fitted / "strong", seen, tmp_path, chosen, resume=True))
+
+
+def test_the_best_round_is_the_first_one_with_the_most_wins():
+    wins = [3, 7, 7, 5]
+    rounds = [
+        Round(number=number, run=Path(f"run_{number}"), n_wins=n, n_fights=9, game_time_s=1.0)
+        for number, n in enumerate(wins, 1)
+    ]
+    assert best_round(rounds).number == 2
 
 
 def test_each_round_records_fits_and_trains_on(fitted, tmp_path):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from soulslab.errors import ConfigError, IncompatibleCheckpointError
+from soulslab.learn import training_loop
 from soulslab.learn.archive import read_archive
 from soulslab.learn.environment import make_vector
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
@@ -22,6 +23,7 @@ from soulslab.learn.run_folder import BEST_POLICY_NAME, StopReason
 from soulslab.learn.settings import EnvSettings, NetworkSettings, PPOSettings, RunSettings, TrainSettings
 from soulslab.learn.telemetry import CheckpointSaved, Evaluated, FightStats, LearningStats
 from soulslab.learn.train import train
+from soulslab.learn.training_loop import FinishedEvaluation
 from soulslab.testing.paced_env import PACED_ID
 
 LIMITS = {"total_steps": 2400, "seed": 3, "evaluate_every": 400, "evaluate_fights": 20, "evaluate_envs": 20}
@@ -68,16 +70,13 @@ def win_rate(path):
     return evaluate(load_player(path), played).win_rate
 
 
-def test_a_run_evaluates_and_keeps_the_policy_with_the_highest_win_rate(settings, tmp_path):
+def test_a_run_evaluates_and_records_some_fights(settings, tmp_path):
     listener = Listener()
     result = train(settings, tmp_path / "run", sinks=[listener])
     evaluations = listener.of(Evaluated)
     assert [each.env_steps // 400 for each in evaluations] == sorted({each.env_steps // 400 for each in evaluations})
     assert len(evaluations) >= 4
-    best = max(each.win_rate for each in evaluations)
-    assert win_rate(tmp_path / "run" / BEST_POLICY_NAME) == best
-    newest_best = [each.env_steps for each in evaluations if each.win_rate == best][-1]
-    assert load_player(tmp_path / "run" / BEST_POLICY_NAME).header.env_steps == newest_best
+    assert win_rate(tmp_path / "run" / BEST_POLICY_NAME) == max(each.win_rate for each in evaluations)
     assert result.win_rate == evaluations[-1].win_rate
     # The first fights of each evaluation are recorded.
     fights = read_evaluated_fights(tmp_path / "run")
@@ -86,15 +85,51 @@ def test_a_run_evaluates_and_keeps_the_policy_with_the_highest_win_rate(settings
     assert all(fight.actions for fight in fights)
 
 
-def test_a_worse_policy_does_not_replace_the_best_one_after_a_resume(settings, tmp_path):
-    listener = Listener()
-    train(with_run(settings, total_steps=2000), tmp_path / "run", sinks=[listener])
-    best = max(each.win_rate for each in listener.of(Evaluated))
+class FixedWinRates:
+    """Evaluations whose win rates are given, so that no test depends on how well a run learns.
+
+    Attributes:
+        weights: Copies of the tensors of the evaluated policies.
+    """
+
+    def __init__(self, monkeypatch, rates):
+        self.weights = []
+        self._rates = iter(rates)
+        monkeypatch.setattr(training_loop, "evaluate", self)
+
+    def __call__(self, policy, settings, **others):
+        self.weights.append(policy.state())
+        return msgspec.structs.replace(evaluate(policy, settings, **others), win_rate=next(self._rates))
+
+
+def has_weights(path, expected):
+    found = load_player(path).state()
+    assert found.keys() == expected.keys()
+    return all(np.array_equal(found[name], array) for name, array in expected.items())
+
+
+def test_a_run_keeps_the_newest_policy_with_the_highest_win_rate(settings, tmp_path, monkeypatch):
+    rates = [0.25, 0.75, 0.75, 0.5, 0.0, 0.25]
+    listener, fixed = Listener(), FixedWinRates(monkeypatch, rates)
+    train(settings, tmp_path / "run", sinks=[listener])
+    evaluations = listener.of(Evaluated)
+    assert [each.win_rate for each in evaluations] == rates
+    best = tmp_path / "run" / BEST_POLICY_NAME
+    assert load_player(best).header.env_steps == evaluations[2].env_steps
+    assert [has_weights(best, weights) for weights in fixed.weights] == [False, False, True, False, False, False]
+
+
+def test_a_worse_policy_does_not_replace_the_best_one_after_a_resume(settings, tmp_path, monkeypatch):
+    run, listener = tmp_path / "run", Listener()
+    fixed = FixedWinRates(monkeypatch, [0.25, 0.75, 0.5, 0.0, 0.5, 0.75])
+    train(with_run(settings, total_steps=1600), run, sinks=[listener])
     # The header of the checkpoint holds the win rate of the best policy.
-    _, header = read_archive(sorted((tmp_path / "run" / "checkpoints").iterdir())[-1])
-    assert header["best_win_rate"] == best
-    train(settings, tmp_path / "run", resume=True, sinks=[listener])
-    assert win_rate(tmp_path / "run" / BEST_POLICY_NAME) == max(each.win_rate for each in listener.of(Evaluated))
+    _, header = read_archive(sorted((run / "checkpoints").iterdir())[-1])
+    assert header["best_win_rate"] == 0.75
+    for total_steps, is_best in ((2000, [0, 1, 0, 0, 0]), (2400, [0, 0, 0, 0, 0, 1])):
+        train(with_run(settings, total_steps=total_steps), run, resume=True, sinks=[listener])
+        assert [has_weights(run / BEST_POLICY_NAME, weights) for weights in fixed.weights] == is_best
+    assert load_player(run / BEST_POLICY_NAME).header.env_steps == listener.of(Evaluated)[-1].env_steps
 
 
 def test_a_run_without_evaluations_keeps_no_best_policy(settings, tmp_path):
@@ -157,6 +192,42 @@ class Operator:
 
     def take_evaluation(self, algorithm):
         del algorithm
+
+
+class EvaluatingOperator(Operator):
+    """Its games complete evaluations with given win rates, each when the run has taken 100 decisions more.
+
+    Attributes:
+        candidates: Copies of the evaluated policies.
+    """
+
+    def __init__(self, rates):
+        super().__init__({})
+        self.candidates = []
+        self._rates = iter(rates)
+
+    def take_evaluation(self, algorithm):
+        if self.candidates and algorithm.env_steps < self.candidates[-1].header.env_steps + 100:
+            return None
+        last = self.candidates[-1] if self.candidates else None
+        algorithm.policy_header()
+        with algorithm.best_estimate() as policy:
+            self.candidates.append(policy.copy())
+        if last is None:
+            return None
+        known = {"n_fights": 1, "mean_return": 0.0, "low": 0.0, "high": 1.0}
+        result = Evaluated(env_steps=last.header.env_steps, win_rate=next(self._rates), **known)
+        return FinishedEvaluation(result, last)
+
+
+def test_a_run_keeps_the_best_policy_that_games_have_evaluated(tmp_path):
+    rates = [0.25, 0.75, 0.75, 0.5, 0.0]
+    listener, operator = Listener(), EvaluatingOperator([*rates, *[0.0] * 20])
+    train(with_run(RAINBOW, total_steps=1000, evaluate_every=0), tmp_path / "run", sinks=[listener], fleet=operator)
+    assert [each.win_rate for each in listener.of(Evaluated)][:5] == rates
+    best = tmp_path / "run" / BEST_POLICY_NAME
+    assert load_player(best).header.env_steps == operator.candidates[2].header.env_steps
+    assert [has_weights(best, each.state()) for each in operator.candidates[1:4]] == [False, True, False]
 
 
 def test_settings_that_changed_while_a_run_trained_are_kept_by_a_resumed_run(tmp_path):
