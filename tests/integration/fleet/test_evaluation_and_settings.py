@@ -57,7 +57,7 @@ def trial(tmp_path):
 
 def test_games_evaluate_and_settings_change_while_a_run_trains(trial, capfd, caplog):
     learner = trial.learn_here()
-    trial.play(env_id=SLOW)
+    machine = trial.play(env_id=SLOW)
     invited = trial.folder / "invited.toml"
     assert run(["fleet", "invite", str(trial.run_dir), str(invited)]) == 0
     judge = trial.play("--evaluate", "--name", "judge", "--record", trial.folder / "fights", env_id="", join=invited)
@@ -105,6 +105,7 @@ def test_games_evaluate_and_settings_change_while_a_run_trains(trial, capfd, cap
     # training loop has win rates that decline.
     assert run(["fleet", "stop", str(trial.run_dir)]) == 0
     assert learner.result(DEADLINE_S) == 0
+    assert trial.end_of(machine) == 0
     assert [each["lr"] for each in trial.progress() if "lr" in each][-1] == 1e-5
     evaluated = [each for each in trial.progress() if each["type"] == "Evaluated"]
     best = load_player(trial.run_dir / BEST_POLICY_NAME)
