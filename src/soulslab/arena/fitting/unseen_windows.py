@@ -22,8 +22,8 @@ from soulslab.arena.fitting.hit_windows import (
 )
 from soulslab.arena.fitting.motion import start_after_turn, starts_after_steps, steps_of
 
-#: The 90 % interval of the reach (m), and the least and the usual arc (rad).
-REACH_M = (0.5, 6.0)
+#: The reach (m), and the least and the usual arc (rad).
+REACH_M = between(0.5, 6.0, 0.35)
 LEAST_ARC_RAD, USUAL_ARC_RAD = 0.6, 1.8
 #: An attack that is begun at a greater bearing of the player (rad) hits all around. In recordings of 11 bosses, attacks
 #: that hit ahead were begun at 0.94 at most.
@@ -88,7 +88,7 @@ def unseen_windows(o: Observations, indices: Sequence[int], duration: int) -> li
     starts = starts_after_steps(steps, o.step)
     if not starts:
         after_turn = start_after_turn(steps, o.step)
-        starts = _avoided(o, indices, (1, duration), between(*REACH_M, 0.35).value, np.pi) or [after_turn]
+        starts = _avoided(o, indices, (1, duration), REACH_M.value, np.pi) or [after_turn]
     windows: list[HitWindow] = []
     for start in starts[:MAX_WINDOWS]:
         since = windows[-1].start.value if windows else 0.0
@@ -112,13 +112,12 @@ def _unseen_window(
         since: Tick at which the boss begins to aim: that of the window before, or 0.
     """
     off = _median_off(o, indices, since, start.value)
-    reach = between(*REACH_M, 0.35)
     least_arc = max(2.0 * off, LEAST_ARC_RAD)
-    avoided = _avoided(o, indices, (int(start.low), int(start.high)), reach.value, max(off, LEAST_ARC_RAD))
+    avoided = _avoided(o, indices, (int(start.low), int(start.high)), REACH_M.value, max(off, LEAST_ARC_RAD))
     start = avoided[0] if avoided else start
     value = min(start.value, max(duration - 1, 1))
     area = Area(
-        reach_m=reach,
+        reach_m=REACH_M,
         arc_rad=Estimate(FULL_RAD if least_arc > USUAL_ARC_RAD else USUAL_ARC_RAD, least_arc, FULL_RAD),
         facing_rad=0.0,
         is_reach_bounded=False,
@@ -157,8 +156,7 @@ def overlooked_windows(
         low, high = min(begins) - SPLIT_TICKS, max(begins) + SPLIT_TICKS
         if any(low < each.end.high and each.start.low < high for each in found):
             continue
-        reach, half = window.area.reach_m.value, USUAL_ARC_RAD / 2
-        is_near = (risk.gap <= reach) & (np.abs(risk.bearing) <= half)
+        is_near = (risk.gap <= REACH_M.value) & (np.abs(risk.bearing) <= USUAL_ARC_RAD / 2)
         is_then = (risk.k >= window.start.value) & (risk.k < window.start.value + USUAL_TICKS)
         if len(np.unique(risk.attack[is_near & is_then])) <= AVOIDED_SHARE * len(indices):
             windows.append(window)
