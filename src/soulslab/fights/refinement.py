@@ -157,8 +157,11 @@ def _resumed(out: Path, wanted: _State) -> _State:
 
 
 def best_round(rounds: Iterable[Round]) -> Round:
-    """Return the round with the most wins, the first of equal ones; its run has the policy to use."""
-    return max(rounds, key=lambda each: each.n_wins)
+    """Return the round whose run has the policy to use: the one with the most wins.
+
+    Of equal ones it is the last, whose policy was trained with the most recordings.
+    """
+    return max(rounds, key=lambda each: (each.n_wins, each.number))
 
 
 def refine(

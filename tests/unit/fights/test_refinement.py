@@ -144,13 +144,13 @@ def test_only_the_same_refinement_is_continued(fitted, whole, tmp_path):
         next(refine(fitted / "strong", seen, tmp_path, chosen, resume=True))
 
 
-def test_the_best_round_is_the_first_one_with_the_most_wins():
+def test_the_best_round_is_the_last_one_with_the_most_wins():
     wins = [3, 7, 7, 5]
     rounds = [
         Round(number=number, run=Path(f"run_{number}"), n_wins=n, n_fights=9, game_time_s=1.0)
         for number, n in enumerate(wins, 1)
     ]
-    assert best_round(rounds).number == 2
+    assert best_round(rounds).number == 3
 
 
 def test_each_round_records_fits_and_trains_on(fitted, tmp_path):
@@ -159,7 +159,7 @@ def test_each_round_records_fits_and_trains_on(fitted, tmp_path):
     # An untrained policy wins no fight, so the wins do not rise.
     assert [(each.number, each.n_wins, each.n_fights) for each in rounds] == [(1, 0, 2), (2, 0, 2)]
     assert [each.run for each in rounds] == [fitted / "run", out / "round_1" / "run"]
-    assert best_round(rounds).run == fitted / "run"
+    assert best_round(rounds).run == rounds[1].run
     assert all(0.0 <= each.interval.low <= each.interval.high <= 1.0 for each in rounds)
     first, second = (read_fights(out / f"round_{n}" / "recording") for n in (1, 2))
     assert rounds[0].game_time_s == pytest.approx(sum(fight.game_time_s for fight in first))
