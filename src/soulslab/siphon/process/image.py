@@ -6,7 +6,7 @@ Windows program as anonymous memory, and a file may have changed since it was lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 
 from soulslab.errors import ImageError, MemoryAccessError
@@ -16,10 +16,13 @@ from soulslab.siphon.process.executable_headers import ELF_MAGIC, PE_MAGIC, Imag
 __all__ = ["Image", "Section", "module_base", "read_image"]
 
 
-def read_image(memory: Memory, executable: str) -> Image:
-    """Return the executable of a process by its file name. Raises `ImageError`: missing, malformed, ambiguous."""
+def read_image(memory: Memory, executable: str, regions: Iterable[Region] | None = None) -> Image:
+    """Return the executable of a process by its file name. Raises `ImageError`: missing, malformed, ambiguous.
+
+    `regions` are those of the memory if the caller has just listed them, which takes long in large processes.
+    """
     wanted = file_name(executable)
-    regions = [region for region in memory.regions() if region.is_readable]
+    regions = [region for region in (memory.regions() if regions is None else regions) if region.is_readable]
     found = list(_loaded(memory, regions, lambda region: same_name(file_name(region.path), wanted)))
     if not found and wanted.casefold().endswith(".exe"):
         # The file is unknown, but a Windows process has one program; its other modules are DLLs.

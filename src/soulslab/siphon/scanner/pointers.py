@@ -191,11 +191,12 @@ def modules_of(memory: Memory, image: Image, *, with_libraries: bool = False) ->
     """
     modules = [Module("", image.base, image.base + image.size)]
     if with_libraries:
-        files = {region.path for region in memory.regions() if region.is_executable and region.path.startswith("/")}
+        regions = memory.regions()
+        files = {region.path for region in regions if region.is_executable and region.path.startswith("/")}
         names = {file_name(path) for path in files}
         for name in sorted(names - {file_name(image.path)}):
             try:
-                library = read_image(memory, name)
+                library = read_image(memory, name, regions)
             except ImageError:
                 continue  # a file with code that is not a library, such as a compiler cache
             modules.append(Module(name, library.base, library.base + library.size))
