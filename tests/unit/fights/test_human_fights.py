@@ -14,6 +14,7 @@ from soulslab.learn.replay.step_rows import Outcome
 from soulslab.learn.settings import EnvSettings
 
 pytest.importorskip("termios", reason="pseudo-terminals are POSIX; Windows has another keyboard")
+from support.forked import ForkedPopen
 from support.pty import Pty
 from support.waiting import PATIENCE_S
 
@@ -48,7 +49,7 @@ def test_fights_of_a_person_are_readable_demonstrations(pty, tmp_path):
         "--set",
         "env.options.skip_locked=true",
     ]
-    with subprocess.Popen(
+    with ForkedPopen(
         [sys.executable, "-c", PLAY, *command],
         stdin=pty.slave,
         stdout=pty.slave,

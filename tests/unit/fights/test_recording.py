@@ -1,5 +1,6 @@
 """Recording of fights of the reference player, a policy and a person."""
 
+import signal
 import subprocess
 import sys
 
@@ -37,7 +38,9 @@ from soulslab.learn.policy import Policy, PolicyHeader
 from soulslab.learn.settings import NetworkSettings
 from soulslab.testing.fake_arena import FakeArenaSession
 from support.fights import ARENA, check_same, play_again
+from support.forked import ForkedPopen
 from support.players import script
+from support.waiting import PATIENCE_S
 
 TRUNCATED_ID = "toys/ShortFight-v0"
 
@@ -290,9 +293,10 @@ with FightRecorder(Path(sys.argv[1]), "soulslab/Arena-v0", {"phase": "1"}, "refe
 
 
 def test_a_full_disk_does_not_damage_earlier_fights(out):
-    said = subprocess.run([sys.executable, "-c", FULL_DISK, str(out)], capture_output=True, text=True, check=False)
-    assert "DemonstrationError" in said.stderr
-    assert "cannot be written: file too large; free some space and record the rest with --append" in said.stderr
+    with ForkedPopen([sys.executable, "-c", FULL_DISK, str(out)], stderr=subprocess.PIPE, text=True) as process:
+        _, said = process.communicate(timeout=PATIENCE_S)
+    assert "DemonstrationError" in said
+    assert "cannot be written: file too large; free some space and record the rest with --append" in said
     assert [outcome["seed"] for outcome in read_outcomes(describe(out))] == [0]
     assert sorted(path.name for path in out.parent.rglob("*")) == ["fights", "main_data.hdf5", "metadata.json"]
 
@@ -313,7 +317,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_kill_loses_only_unpublished_fights(out):
-    subprocess.run([sys.executable, "-c", KILLED, str(out)], check=False)
+    with ForkedPopen([sys.executable, "-c", KILLED, str(out)]) as process:
+        assert process.wait(timeout=PATIENCE_S) == -signal.SIGKILL
     assert [outcome["seed"] for outcome in read_outcomes(describe(out))] == [0, 1]
     assert list(out.parent.glob(".fights.*.partial"))
     with FightRecorder(out, ARENA_ID, {"phase": "1"}, "reference", is_continued=True) as recorder:

@@ -1,6 +1,5 @@
 """The queue in shared memory, against a plain list; with two processes, and with memory that is not right."""
 
-import subprocess
 import sys
 import tempfile
 from collections import deque
@@ -15,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from soulslab.errors import ChannelError
 from soulslab.learn.actors import memory_block as ring_module
 from soulslab.learn.actors.memory_block import slot_size
+from support.forked import ForkedPopen
 from support.memory_parts import create_queue, open_queue
 from support.steps import ROW
 
@@ -173,7 +173,7 @@ for start in range(0, 9000, 3):
 
 def test_a_fast_writer_in_another_process_is_followed_row_by_row(tmp_path):
     reader = create_queue(tmp_path / "ring", "test", ITEM, 64, 1)
-    child = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path / "ring")])
+    child = ForkedPopen([sys.executable, "-c", WRITER, str(tmp_path / "ring")])
     found = []
     while child.poll() is None or reader.position < reader.head:
         found += reader.take()["value"].tolist()

@@ -1,12 +1,12 @@
 """Weights in shared memory: readers get the newest complete version, also if a process is killed."""
 
 import signal
-import subprocess
 import sys
 
 import pytest
 
 from soulslab.errors import ChannelError
+from support.forked import ForkedPopen
 from support.memory_parts import create_weights, open_weights
 from support.steps import assert_of_one_version, some_weights
 from support.waiting import wait_for
@@ -72,7 +72,7 @@ def test_what_is_damaged_is_not_read(tmp_path):
         assert board.read() is None
 
 
-# What `some_weights` returns; without torch it starts in a second.
+# It publishes what `some_weights` returns.
 WRITER = """
 import sys
 from pathlib import Path
@@ -97,7 +97,7 @@ def test_no_reader_ever_sees_a_mixture_also_when_the_writer_is_killed(tmp_path):
     board = create_weights(tmp_path / "weights", some_weights(0, n=20000).tensors, 1)
     for _ in range(2):
         before = board.n_published
-        child = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path / "weights")])
+        child = ForkedPopen([sys.executable, "-c", WRITER, str(tmp_path / "weights")])
         try:
             wait_for(lambda: board.n_published > before, "weights")  # noqa: B023 - called at once
             versions = []

@@ -1,10 +1,8 @@
 """Rows on the disk: exact, in few bytes, and whole whatever happens."""
 
-import os
 import resource
 import subprocess
 import sys
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -20,11 +18,11 @@ from soulslab.learn.replay.replay_store import ReplayStore
 from soulslab.learn.replay.step_rows import StepShape, row_type
 from soulslab.learn.settings import ReplaySettings
 from support import replay_saving as saving
+from support.forked import ForkedPopen
 from support.lived import SHAPE as LIVED
 from support.lived import lives, rows_of
 from support.steps import SHAPE, steps
 
-TESTS = Path(__file__).parents[3]
 ROW_BYTES = row_type(SHAPE).itemsize
 #: A chunk holds 100 rows.
 CHUNK_BYTES = 100 * ROW_BYTES
@@ -285,10 +283,8 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
 
 @pytest.mark.parametrize("n_saves", [1, 17])
 def test_a_process_killed_while_it_saves_leaves_whole_checkpoints(tmp_path, n_saves):
-    places = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
     command = [sys.executable, "-m", saving.__name__, str(tmp_path)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+    with ForkedPopen(command, stdout=subprocess.PIPE, text=True) as process:
         lines = [process.stdout.readline() for _ in range(n_saves)]
         process.kill()  # it goes on saving meanwhile
     assert lines[-1], "the process ended by itself"

@@ -14,6 +14,7 @@ from soulslab.siphon.clock import windows_install
 from soulslab.siphon.clock.lockstep_page import windows_library
 from soulslab.siphon.clock.windows_install import CLOCK, FUNCTIONS, NUMBERS, PROXY, RECORD, install, uninstall
 from soulslab.siphon.profile import Process
+from support.forked import ForkedPopen
 from support.windows_program import program_file
 
 NAME = f"AGameOf{os.getpid()}.exe"
@@ -98,7 +99,8 @@ def test_uninstalling_restores_the_folder_after_a_kill_at_any_point(program, com
     before = contents(program)
     for n_changes in range(20):
         words = [sys.executable, "-c", INTERRUPTED, str(program), str(n_changes), command]
-        status = subprocess.run(words, check=False).returncode
+        with ForkedPopen(words) as process:
+            status = process.wait()
         # Before the record is written, and after it is removed, there is nothing to restore.
         if (program.parent / RECORD).exists():
             uninstall(program)

@@ -7,6 +7,7 @@ import pytest
 from pysiphon import SiphonClient
 
 from soulslab.siphon.recording.reading import read_recording
+from support.forked import ForkedPopen
 from support.public_siphon import TOY_TOML, public_server
 from support.waiting import PATIENCE_S, wait_for
 
@@ -115,9 +116,13 @@ def test_a_recording(client, tmp_path):
 # --- its command line ---------------------------------------------------------------------------------------
 
 
-def pysiphon(server, *arguments, **options):
+def pysiphon(server, *arguments, text=None):
+    """Run the command line with some text as its input; return the exit status and what it has written."""
     command = [sys.executable, "-m", "pysiphon.cli", "--host", f"127.0.0.1:{server.port}", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, **options)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with ForkedPopen(command, text=True, **pipes) as process:
+        said, _ = process.communicate(text, timeout=PATIENCE_S)
+    return process.returncode, said
 
 
 def test_the_prompt_knows_every_command(server, config, tmp_path):
@@ -143,9 +148,8 @@ rec-start fights hp,x 1
 rec-status nonsense
 quit
 """
-    done = pysiphon(server, "interactive", input=lines)
-    assert done.returncode == 0
-    said = done.stdout
+    status, said = pysiphon(server, "interactive", text=lines)
+    assert status == 0
     for expected in (
         "Attributes: 8",
         "Process ID: 4242",
@@ -171,23 +175,23 @@ quit
 
 
 def test_one_command_at_a_time_as_a_script_does(server, config, tmp_path):
-    assert "Process ID:          4242" not in pysiphon(server, "status").stdout
+    assert "Process ID:          4242" not in pysiphon(server, "status")[1]
     with SiphonClient(f"127.0.0.1:{server.port}") as client:  # `init` would wait for 2 s
         assert client.init_all(str(config), wait_time=0.0)
     # The key stays down from one program to the next, and so does the recording.
-    assert "Key W pressed" in pysiphon(server, "toggle", "W", 1).stdout
+    assert "Key W pressed" in pysiphon(server, "toggle", "W", 1)[1]
     assert server.toys.toy.held == {"W"}
-    started = pysiphon(server, "rec-start", "fights", "hp").stdout
+    started = pysiphon(server, "rec-start", "fights", "hp")[1]
     recording_id = started.partition("Session ID: ")[2].split()[0]
-    assert "RECORDING" in pysiphon(server, "rec-status", recording_id).stdout
-    assert "Key W released" in pysiphon(server, "toggle", "W", 0).stdout
+    assert "RECORDING" in pysiphon(server, "rec-status", recording_id)[1]
+    assert "Key W released" in pysiphon(server, "toggle", "W", 0)[1]
     assert server.toys.toy.held == frozenset()
-    assert "Recording stopped!" in pysiphon(server, "rec-stop", recording_id).stdout
-    assert "Download successful!" in pysiphon(server, "rec-download", recording_id, tmp_path / "download").stdout
+    assert "Recording stopped!" in pysiphon(server, "rec-stop", recording_id)[1]
+    assert "Download successful!" in pysiphon(server, "rec-download", recording_id, tmp_path / "download")[1]
     (path,) = (tmp_path / "download").iterdir()
     keys = read_recording(path).keys["W"]
     assert keys[0]
     assert not keys[-1]
-    failed = pysiphon(server, "get", "hpp")
-    assert failed.returncode == 1
-    assert "did you mean 'hp'" in failed.stdout
+    status, said = pysiphon(server, "get", "hpp")
+    assert status == 1
+    assert "did you mean 'hp'" in said
