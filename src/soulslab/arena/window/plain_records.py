@@ -22,13 +22,13 @@ _CODES = {"i": "q", "u": "Q", "f": "d"}
 def plain_rules(record: Record) -> Record:
     """Return a copy of a record whose tables become lists of copies."""
     copy = SimpleNamespace()
-    for name in record.dtype.names:
-        value = record[name]
+    # `item` converts all numbers at once; only arrays and tables remain.
+    for name, value in zip(record.dtype.names, record.item(), strict=True):
         if isinstance(value, np.ndarray):
             is_table = value.dtype.names is not None
             copy.__dict__[name] = [plain_rules(row) for row in value] if is_table else value.tolist()
         else:
-            copy.__dict__[name] = value.item()
+            copy.__dict__[name] = value
     return copy
 
 

@@ -67,7 +67,7 @@ def resolve_addresses(
             found[place] = _resolve(one, matches.get(place, ()), memory, image)
         except PatternError as mistake:
             missing[place] = mistake
-    may_miss = set(sought) if allow_missing else _dispensable(profile, image.version)
+    may_miss = set(sought) if allow_missing or not missing else _dispensable(profile, image.version)
     mistakes = [mistake for place, mistake in missing.items() if place not in may_miss]
     if mistakes:
         raise _explain(mistakes, image, sum(end - start for start, end in ranges), n_unreadable)

@@ -34,15 +34,21 @@ def facts_behind(profile: Profile, fact: Fact) -> Iterator[tuple[str, Fact]]:
 
     Facts that the profile does not define are skipped.
     """
-    yield "", fact
+    yield from (
+        (join_place(table, name) if table else "", other) for table, name, other in _behind(profile, fact, "", "")
+    )
+
+
+def _behind(profile: Profile, fact: Fact, table: str, name: str) -> Iterator[tuple[str, str, Fact]]:
+    """Yield the facts of `facts_behind`, each with its table in the profile and its name."""
+    yield table, name, fact
     if isinstance(fact, Attribute | Entity) and (base := profile.bases.get(fact.base)):
-        yield join_place("bases", fact.base), base
+        yield "bases", fact.base, base
     if isinstance(fact, Attribute) and (entity := profile.entities.get(fact.entity)):
-        place = join_place("entities", fact.entity)
-        yield from ((of or place, other) for of, other in facts_behind(profile, entity))
-    for name in names_in(fact):
-        if name in profile.code_offsets:
-            yield join_place("code_offsets", name), profile.code_offsets[name]
+        yield from _behind(profile, entity, "entities", fact.entity)
+    for offset in names_in(fact):
+        if offset in profile.code_offsets:
+            yield "code_offsets", offset, profile.code_offsets[offset]
 
 
 def names_in(fact: Fact) -> Iterator[str]:
@@ -70,7 +76,10 @@ def is_for(profile: Profile, variant: Fact, version: str) -> bool:
 
     A version that the profile does not know, and that was allowed, is tried with all facts.
     """
-    return version not in profile.process.versions or version in versions_of(profile, variant)
+    if version not in profile.process.versions:
+        return True
+    stated = (stated_versions(fact) for _, _, fact in _behind(profile, variant, "", ""))
+    return all(version in known for known in stated if known)
 
 
 def is_for_all(profile: Profile, name: str) -> bool:
