@@ -26,6 +26,7 @@ class MaskedArena(FakeArena):
 
     Attributes:
         process: Memory of this process, as read by the bridge.
+        places: Addresses of the bases and code offsets of the profile.
         table: Attributes in the memory.
         on_advance: Called after each advance, before the fight is written to memory; simulates events of the game.
     """
@@ -36,7 +37,8 @@ class MaskedArena(FakeArena):
         self._mapped.publish(self.fight)
         self.process = open_memory(os.getpid())
         image = read_image(self.process, profile.process.executable)
-        self.table = AttributeTable(profile, self.process, resolve_addresses(profile, self.process, image))
+        self.places = resolve_addresses(profile, self.process, image)
+        self.table = AttributeTable(profile, self.process, self.places)
         self.on_advance = lambda: None
 
     def pass_time(self, seconds):

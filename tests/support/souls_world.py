@@ -17,10 +17,8 @@ from soulslab.arena.quantities import BLOCK_ORIGIN_M
 from soulslab.games import profile_path
 from soulslab.games.boss_facts import load_boss_facts, with_boss
 from soulslab.games.facts import load_warp_points
-from soulslab.siphon.attributes.address_resolution import resolve_addresses
 from soulslab.siphon.attributes.pointer_chains import find_entity
 from soulslab.siphon.local import LocalSession
-from soulslab.siphon.process.image import read_image
 from soulslab.siphon.profile import Attribute, load_profile
 from soulslab.siphon.profile.facts import is_for, variants_of
 from soulslab.siphon.session import SessionOptions
@@ -112,10 +110,9 @@ class SoulsWorld(MaskedArena):
         self._since_s = 0.0
         self._is_fightable = self._has_arrived = False
         self.graves = 0
-        bases = resolve_addresses(profile, self.process, read_image(self.process, profile.process.executable)).bases
-        self._bases = bases
+        self._bases = self.places.bases
         self._slot = self._boss_id = None
-        self.flags = make_flags(game, self.process, bases, profile)
+        self.flags = make_flags(game, self.process, self._bases, profile)
         points = load_warp_points(game)
         self._home = {points.id_of(name) for name in facts.warp_points}
         self.put(LAST_REST[game], points.id_of(facts.warp_points[0]))
