@@ -12,6 +12,7 @@ from soulslab.arena.features import feature_bounds
 from soulslab.arena.relative_features import relative_bounds
 from soulslab.arena.simulator import FightOptions, Simulator
 from soulslab.errors import BossFileError, ConfigError, UnknownBossError
+from support.long_form import examples
 from support.stage import KNOCK_BACKS, shipped
 
 JUDGE = (BOSS_DIR / "judge.toml").read_text(encoding="utf-8")
@@ -187,7 +188,7 @@ VALUES = st.sampled_from(
 LINES = JUDGE.splitlines()
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(200, in_long_form=2000))
 @given(
     st.lists(st.tuples(st.integers(0, len(LINES) - 1), st.sampled_from(["value", "drop", "twice"]), VALUES), max_size=3)
 )

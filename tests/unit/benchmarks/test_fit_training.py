@@ -67,10 +67,10 @@ def test_a_policy_learns_from_its_fights_against_the_true_boss(small_config):
         train=train,
         sources=("fit",),
         uses=("drawn",),
-        minutes=2.0,
+        minutes=1.0,
         n_fights=4,
         n_refine_fights=2,
-        refine_decisions=1000,
+        refine_decisions=200,
     )
     (row,) = measure_fit_training(settings)[0].rows
     assert row["played (min)"] > 0.0

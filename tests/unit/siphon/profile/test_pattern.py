@@ -14,6 +14,7 @@ from soulslab.siphon.attributes.pattern_scan import MAX_MATCHES, CodeScan, scan
 from soulslab.siphon.memory.linux import LinuxMemory
 from soulslab.siphon.profile.pattern import Pattern
 from soulslab.testing.fake_memory import FakeMemory
+from support.long_form import examples
 
 START = 0x140001000
 PAGE = 4096
@@ -106,7 +107,7 @@ def oracle(pattern, data):
 _alphabet = st.sampled_from([0x00, 0x01, 0x0A, 0x10, 0x2E, 0x5B, 0x5C, 0xFF])
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(200, in_long_form=2000))
 @given(
     st.lists(patterns(_alphabet, 6), min_size=1, max_size=4),
     st.lists(st.lists(_alphabet, max_size=60).map(bytes), min_size=1, max_size=4),

@@ -11,6 +11,7 @@ from soulslab.errors import ProfileError
 from soulslab.games.doom import PROFILE_PATH
 from soulslab.siphon.profile import ClockFacts, load_profile
 from soulslab.testing.fake_session import TOY_PROFILE
+from support.long_form import examples
 from support.toy_env import TOY_ENV, Toys, toy_profile, toy_table
 
 CONDITION = {"attribute": "hp", "at_most": 0}
@@ -118,7 +119,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(200, in_long_form=2000), deadline=None)
 @given(
     st.dictionaries(st.sampled_from([*TOY_ENV, "retry_ticks", "action_groups", "step_s", "wrong"]), VALUES, max_size=3)
 )
