@@ -14,6 +14,12 @@ def short(corridor):
 
 
 @pytest.fixture
+def brief(short):
+    """Two iterations on the corridor, for studies in which nothing has to be learned."""
+    return msgspec.structs.replace(short, run=msgspec.structs.replace(short.run, total_steps=2_000))
+
+
+@pytest.fixture
 def rates():
     """Make a study of two learning rates, one of which learns nothing, beside any other entries of its table."""
 

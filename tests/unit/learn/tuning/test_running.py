@@ -71,8 +71,8 @@ def test_the_best_config_trains_to_what_the_study_says(short, rates, tmp_path):
     assert again.win_rate == result.best.value
 
 
-def test_only_what_is_worth_keeping_of_a_run_is_kept(short, rates, tmp_path):
-    tune(short, rates(1, seeds=[4, 5]), tmp_path / "study")
+def test_only_what_is_worth_keeping_of_a_run_is_kept(brief, rates, tmp_path):
+    tune(brief, rates(1, seeds=[4, 5]), tmp_path / "study")
     trial = StudyFolder(tmp_path / "study").trial(0)
     assert {path.name for path in trial.iterdir()} == {"config.toml", "seed_4", "seed_5"}
     for run in trial.glob("seed_*"):
@@ -121,15 +121,15 @@ def test_the_fewest_decisions_win_where_they_are_the_measure(short, rates, tmp_p
     assert load_run_settings(tmp_path / "study" / BEST_NAME).run.stop_win_rate == short.run.stop_win_rate
 
 
-def test_an_interrupted_study_continues(short, rates, tmp_path, counted):
+def test_an_interrupted_study_continues(brief, rates, tmp_path, counted):
     handlers = [signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)]
-    stopped = tune(short, rates(4), tmp_path / "study", listener=Interrupter(2))
+    stopped = tune(brief, rates(4), tmp_path / "study", listener=Interrupter(2))
     assert [signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)] == handlers
     assert stopped.is_interrupted
     assert counted(stopped, "complete") == 2
     (cut_off,) = (row for row in stopped.rows if row.state is TrialStatus.INTERRUPTED)
     assert cut_off.is_retried
-    whole = tune(short, rates(4), tmp_path / "study")
+    whole = tune(brief, rates(4), tmp_path / "study")
     assert not whole.is_interrupted
     assert counted(whole, "complete") == 4
     assert next(row for row in whole.rows if row.number > cut_off.number).params == cut_off.params
@@ -137,12 +137,12 @@ def test_an_interrupted_study_continues(short, rates, tmp_path, counted):
     assert before.items() <= {row.number: (row.params, row.value) for row in whole.rows}.items()
 
 
-def test_a_complete_study_continues_only_with_more_candidates(short, rates, tmp_path, counted):
-    first = tune(short, rates(2), tmp_path / "study")
+def test_a_complete_study_continues_only_with_more_candidates(brief, rates, tmp_path, counted):
+    first = tune(brief, rates(2), tmp_path / "study")
     journal = StudyFolder(tmp_path / "study").journal.read_bytes()
-    assert tune(short, rates(2), tmp_path / "study").rows == first.rows
+    assert tune(brief, rates(2), tmp_path / "study").rows == first.rows
     assert StudyFolder(tmp_path / "study").journal.read_bytes() == journal
-    assert counted(tune(short, rates(3), tmp_path / "study"), "complete") == 3
+    assert counted(tune(brief, rates(3), tmp_path / "study"), "complete") == 3
 
 
 def cut_off(journal, n_events):
@@ -152,10 +152,10 @@ def cut_off(journal, n_events):
     journal.with_name(f"{journal.name}.lock").touch()
 
 
-def test_a_study_whose_process_was_killed_continues(short, rates, tmp_path, counted):
-    tune(short, rates(3), tmp_path / "study")
+def test_a_study_whose_process_was_killed_continues(brief, rates, tmp_path, counted):
+    tune(brief, rates(3), tmp_path / "study")
     cut_off(StudyFolder(tmp_path / "study").journal, n_events=2)
-    result = tune(short, rates(3), tmp_path / "study")
+    result = tune(brief, rates(3), tmp_path / "study")
     assert counted(result, "complete") == 3
     assert [(row.state, row.is_retried, row.outcome is None) for row in result.rows] == [
         (TrialStatus.COMPLETE, False, False),
@@ -167,10 +167,10 @@ def test_a_study_whose_process_was_killed_continues(short, rates, tmp_path, coun
     assert "the study's own process ended" in shown(study_report(result))
 
 
-def test_a_candidate_that_was_over_when_the_process_died_is_not_trained_again(short, rates, tmp_path):
-    first = tune(short, rates(3), tmp_path / "study")
+def test_a_candidate_that_was_over_when_the_process_died_is_not_trained_again(brief, rates, tmp_path):
+    first = tune(brief, rates(3), tmp_path / "study")
     cut_off(StudyFolder(tmp_path / "study").journal, n_events=1)
-    assert tune(short, rates(3), tmp_path / "study").rows == first.rows
+    assert tune(brief, rates(3), tmp_path / "study").rows == first.rows
 
 
 def test_one_that_fails_does_not_end_the_study(short, rates, tmp_path, counted, caplog):
@@ -200,16 +200,16 @@ def test_a_run_without_a_win_rate_is_reported(rates, tmp_path, short):
     assert tune(settings, rates(1, objective="return"), tmp_path / "returns").best.value > 0.2
 
 
-def test_another_study_is_refused(short, rates, tmp_path):
+def test_another_study_is_refused(brief, rates, tmp_path):
     folder = tmp_path / "study"
-    tune(short, rates(1), folder)
-    other = msgspec.structs.replace(short, learner=msgspec.structs.replace(short.learner, gamma=0.5))
+    tune(brief, rates(1), folder)
+    other = msgspec.structs.replace(brief, learner=msgspec.structs.replace(brief.learner, gamma=0.5))
     with pytest.raises(StudyError, match=r"holds a study with learner.gamma = 0.99, but now it is 0.5; resume it with"):
         tune(other, rates(1), folder)
     with pytest.raises(StudyError, match=r"with study.objective = 'win_rate', but now it is 'return'"):
-        tune(short, rates(1, objective="return"), folder)
+        tune(brief, rates(1, objective="return"), folder)
     with pytest.raises(StudyError, match=r"with search.learner.clip.low = not set, but now it is 0.1"):
-        tune(short, rates(1, "learner.clip=0.1..0.3"), folder)
+        tune(brief, rates(1, "learner.clip=0.1..0.3"), folder)
 
 
 def test_a_folder_of_something_else_is_refused(short, rates, tmp_path):
@@ -220,12 +220,12 @@ def test_a_folder_of_something_else_is_refused(short, rates, tmp_path):
         StudyFolder(tmp_path).load()
 
 
-def test_a_folder_in_use_is_refused(short, rates, tmp_path):
+def test_a_folder_in_use_is_refused(brief, rates, tmp_path):
     with StudyFolder(tmp_path / "study") as held:
-        held.take(short, rates(1))
+        held.take(brief, rates(1))
         with pytest.raises(StudyError, match=r"is in use by another soulslab tune \(process \d+ on .*--processes"):
-            tune(short, rates(1), tmp_path / "study")
-    assert tune(short, rates(1), tmp_path / "study").best
+            tune(brief, rates(1), tmp_path / "study")
+    assert tune(brief, rates(1), tmp_path / "study").best
 
 
 def test_a_study_that_cannot_begin_leaves_nothing_behind(short, rates, tmp_path):
