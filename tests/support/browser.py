@@ -42,15 +42,18 @@ def token_file(log: Path) -> Path:
 
 
 @contextlib.contextmanager
-def running_dashboard(root: Path, log: Path, *arguments: str, port: str = "0") -> Iterator[Dashboard]:
+def running_dashboard(
+    root: Path, log: Path, *arguments: str, port: str = "0", popen: type[subprocess.Popen] = subprocess.Popen
+) -> Iterator[Dashboard]:
     """Start ``soulslab dashboard``, by default at a free port; its log must have no traceback at the end.
 
-    Its token lies in `token_file`, so that a second start with the same log has the same token.
+    Its token lies in `token_file`, so that a second start with the same log has the same token. ``popen`` is the class
+    of its process.
     """
     command = [sys.executable, "-m", "soulslab", "dashboard", str(root), "--listen", f"127.0.0.1:{port}", *arguments]
     environment = {**os.environ, "XDG_STATE_HOME": str(token_file(log).parents[1])}
     with log.open("w") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
+        process = popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
         try:
             line = process.stdout.readline()
             assert "http" in line, log.read_text()

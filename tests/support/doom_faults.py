@@ -108,11 +108,12 @@ def await_deaths(pids):
 
 
 @contextmanager
-def program(*words):
-    """A context with a Python process; waits for its first line of JSON, and yields the process and the line."""
-    process = subprocess.Popen(
-        [sys.executable, *words], env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+def program(*words, popen=subprocess.Popen):
+    """A context with a Python process; waits for its first line of JSON, and yields the process and the line.
+
+    ``popen`` is the class of the process.
+    """
+    process = popen([sys.executable, *words], env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         line = process.stdout.readline()
         assert line, f"{words} ended with {process.wait()}"

@@ -40,7 +40,8 @@ TESTS = Path(__file__).parents[1]
 #: What the programs import. A program itself must not be in it, because `runpy` executes it anew.
 PRELOADED = [
     *("soulslab.cli.application", "soulslab.envs.arena", "soulslab.fleet.game_process", "soulslab.fleet.learning"),
-    *("soulslab.fleet.playing", "soulslab.learn.train", "soulslab.testing.paced_env"),
+    *("soulslab.fleet.playing", "soulslab.learn.train", "soulslab.testing.paced_env", "soulslab.dashboard.server"),
+    "soulslab.envs.tasks.process.doom",
 ]
 #: Size of a request (bytes). The server answers with the id of the process, and at its end with its wait status.
 MAX_REQUEST = 1 << 18
@@ -101,14 +102,18 @@ class ForkedGame(get_context("fork").Process):
 
 
 def fork_further_processes(put: Callable[[object, str, object], None] = setattr) -> None:
-    """Let the remote actors and the games of fleets that this process starts be forked as well.
+    """Let the remote actors, the games of fleets and the dashboards that this process starts be forked as well.
 
     ``put`` replaces an attribute.
     """
-    from soulslab.fleet import playing  # noqa: PLC0415 - each process of the suite collects the users of this module
+    # Each process of the suite collects the users of this module.
+    from soulslab.dashboard import companion  # noqa: PLC0415
+    from soulslab.fleet import playing  # noqa: PLC0415
     from soulslab.learn.actors import actor_process  # noqa: PLC0415
 
-    put(actor_process, "subprocess", types.SimpleNamespace(**{**vars(subprocess), "Popen": ForkedPopen}))
+    forking = types.SimpleNamespace(**{**vars(subprocess), "Popen": ForkedPopen})
+    for module in (actor_process, companion):
+        put(module, "subprocess", forking)
     put(playing, "_process_context", lambda: types.SimpleNamespace(Process=ForkedGame))
 
 
@@ -156,6 +161,8 @@ def _run_forked(listener_fd: int, session_pid: int) -> None:
     os.close(session)
     fork_further_processes()
     option, program = request["option"], request["program"]
+    if not hasattr(sys.modules.get(program), "__path__"):
+        sys.modules.pop(program, None)  # `runpy` warns of a program that is imported already
     sys.argv = [option, *request["arguments"]]
     code: int | None = 1
     try:

@@ -21,6 +21,7 @@ from soulslab.arena.vocabulary import N_ACTIONS
 from soulslab.envs.registration import IUDEX_ID
 from soulslab.learn.live_feed import FEED_NAME, LiveFeed
 from soulslab.play.policy_actions import policy_actions
+from soulslab.siphon.process.process_tree import living
 from support.browser import (
     Dashboard,
     chart_data,
@@ -207,6 +208,13 @@ def test_stand_in_game_is_shown(root, dashboard, open_page):
         env.close()
 
 
+def server_at(port):
+    """Return the process that listens on a port."""
+    pids = {each.pid for each in psutil.net_connections("tcp") if each.laddr.port == port and each.status == "LISTEN"}
+    [pid] = pids
+    return psutil.Process(pid)
+
+
 def test_open_pages_recover_from_a_restart_of_the_server_without_controls(root, dashboard, tmp_path, open_page):
     """The last test of this run: it ends."""
     live = open_page(dashboard.at("/live/run"), may_disconnect=True)
@@ -214,15 +222,14 @@ def test_open_pages_recover_from_a_restart_of_the_server_without_controls(root, 
     runs = open_page(dashboard.at("/"), may_disconnect=True)
     decisions = runs.locator("tr", has_text="run").locator("td").nth(5)
     before = decisions.inner_text()
-    [server] = psutil.Process(dashboard.process.pid).children()
+    server = server_at(int(dashboard.port))
     server.terminate()
-    # The run does not wait for its end, so that it remains as a zombie.
-    wait_for(lambda: server.status() == psutil.STATUS_ZOMBIE, "the server to end")
+    wait_for(lambda: not living([server.pid]), "the server to end")
     log = tmp_path / "dashboard.log"
     token_file(log).parent.mkdir(parents=True, mode=0o700)
     token_file(log).touch(0o600)
     token_file(log).write_text(dashboard.token)
-    with running_dashboard(root, log, "--read-only", port=dashboard.port) as again:
+    with running_dashboard(root, log, "--read-only", port=dashboard.port, popen=ForkedPopen) as again:
         assert again.token == dashboard.token
         live.wait_for_function("!soulslabLive.moments.length || soulslabLive.isConnected")
         live.wait_for_function("soulslabLive.isConnected && soulslabLive.moments.length > 3")

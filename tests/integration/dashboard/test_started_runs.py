@@ -12,6 +12,7 @@ from soulslab.learn.run_folder import LOCK_NAME
 from soulslab.learn.run_requests import STOP_NAME, request
 from soulslab.learn.sinks import PROGRESS_NAME
 from support.browser import running_dashboard
+from support.forked import ForkedPopen
 from support.waiting import wait_for
 
 COMMANDS = {
@@ -72,7 +73,7 @@ def test_empty_pages_say_what_to_do_and_a_run_is_started_stopped_and_resumed(tmp
     tls = ("--certificate", str(made.certificate), "--key", str(made.key))
 
     try:
-        with running_dashboard(root, tmp_path / "dashboard.log", *tls) as dashboard:
+        with running_dashboard(root, tmp_path / "dashboard.log", *tls, popen=ForkedPopen) as dashboard:
             assert dashboard.base.startswith("https://127.0.0.1:")
             page = open_page(dashboard.at("/"), width=400)
             check_empty_pages(page, dashboard.base)

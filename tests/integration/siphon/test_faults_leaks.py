@@ -5,6 +5,7 @@ Two hundred resets are counted in tests/integration/envs/test_doom.py.
 
 import os
 import signal
+import subprocess
 import tempfile
 import time
 
@@ -15,6 +16,7 @@ from soulslab.errors import DisplayError, ImplausibleValueError, ProcessExitedEr
 from soulslab.siphon.process.child_process import PrivateFolder
 from support.counts import check_released, held, segments_of
 from support.doom_faults import await_deaths, begins_anew, doom, memory_of, play_until_it_fails, program, window_of
+from support.forked import ForkedPopen
 from support.waiting import PATIENCE_S
 
 #: Plays until it is ended; argument: how it is to end when its standard input does.
@@ -114,7 +116,9 @@ def names(folder):
 def test_a_killed_player_ends_its_game_and_display(temporary, monkeypatch, end):
     """The game and its display end too; the next start removes the files."""
     started_s = time.time()
-    with program("-c", PLAYER, end) as (player, facts):
+    # The interpreter ends a process with an error; the others end at once, so that they can be forked.
+    popen = subprocess.Popen if end == "error" else ForkedPopen
+    with program("-c", PLAYER, end, popen=popen) as (player, facts):
         if end.startswith("SIG"):
             player.send_signal(signal.Signals[end])
         else:

@@ -7,6 +7,7 @@ from shutil import which
 
 from soulslab.siphon.recording.reading import read_recording
 from support.doom_faults import program
+from support.forked import ForkedPopen
 
 MAX_BYTES = 6_000_000
 #: Records into a file until that fails; arguments: the file, and how large it may get (0: as the disk has room).
@@ -62,7 +63,7 @@ def small_disk(folder):
 def test_the_disk_is_full_while_doom_is_recorded(tmp_path):
     with small_disk(tmp_path / "disk") as (disk, max_bytes):
         path = disk / "doom.h5"
-        with program("-c", PLAYER, str(path), str(max_bytes)) as (_, said):
+        with program("-c", PLAYER, str(path), str(max_bytes), popen=ForkedPopen) as (_, said):
             assert said["told"].startswith(f"{path}: ")
             assert "No space left on device" in said["told"] or "File too large" in said["told"]
             assert (said["lost_ticks"], said["after"], said["health"]) == (0, [1] * 10, 100)

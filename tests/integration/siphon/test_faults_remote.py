@@ -22,6 +22,7 @@ from soulslab.errors import (
 from soulslab.siphon.rpc.client import connect
 from soulslab.siphon.session import Step
 from support.doom_faults import await_deaths, begins_anew, doom, meanwhile, play_until_it_fails, program
+from support.forked import ForkedPopen
 from support.waiting import PATIENCE_S, wait_for
 
 TOKEN = "a-token-of-some-length"  # noqa: S105  (of a server that lives for one test)
@@ -49,9 +50,9 @@ def server_of_doom(folder):
     token_file.write_text(TOKEN)
     token_file.chmod(0o600)
     words = ["siphon", "serve", "doom", "--start", "--private", "--address", address, "--token-file", str(token_file)]
-    process = subprocess.Popen(
-        [Path(sys.executable).with_name("soulslab"), *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    # `test_cli_siphon.py` starts the real command.
+    command = [sys.executable, "-m", "soulslab", *words]
+    process = ForkedPopen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_for(lambda: answers(address) or process.poll() is not None)
         assert process.poll() is None
@@ -135,7 +136,8 @@ def test_the_game_of_a_server_is_killed(server):
 
 def test_a_client_is_killed_while_it_runs_forward(server):
     """Its keys are released, and another client observes that the player stops."""
-    with program("-c", RUNNER, server, TOKEN) as (client, line), connect(server, token=TOKEN) as other:
+    runner = program("-c", RUNNER, server, TOKEN, popen=ForkedPopen)
+    with runner as (client, line), connect(server, token=TOKEN) as other:
         assert line["moved"] > 50
         with pytest.raises(ControlTakenError, match=f"process {line['pid']} controls the game"):
             other.step(TIC)
