@@ -47,8 +47,9 @@ class Game:
         return json.loads(self._process.stdout.readline())
 
 
-@pytest.fixture(params=DUELS)
+@pytest.fixture(scope="module", params=DUELS)
 def game(request):
+    """One process for both tests, of which the second one writes values that no fight has."""
     with ExitStack() as undo:
         yield Game(profile_path(Path(request.param)), undo)
 
