@@ -12,6 +12,7 @@ from stable_baselines3 import DQN, PPO
 from stable_baselines3.common.logger import Logger
 
 import soulslab  # noqa: F401 (registers the arena)
+from support.long_form import IS_LONG
 
 
 @pytest.fixture(autouse=True)
@@ -30,16 +31,22 @@ def flattened(**options):
     return FlattenObservation(gymnasium.make("soulslab/Arena-v0", observation="dict", random_pose=True, **options))
 
 
+#: Two rounds of PPO in the short form, and updates of DQN.
+N_STEPS = 1024 if IS_LONG else 512
 SMALL = {"device": "cpu", "seed": 0, "policy_kwargs": {"net_arch": [32]}}
+OF_DQN = {"learning_starts": 200, "buffer_size": 2000}
+OF_PPO = {"n_steps": 256, "batch_size": 64, "n_epochs": 2}
 
 
-@pytest.mark.parametrize("make", [features, flattened])
 @pytest.mark.parametrize(
-    ("algorithm", "settings"),
+    ("algorithm", "settings", "make"),
     [
-        (DQN, {"learning_starts": 200, "buffer_size": 2000}),
-        (PPO, {"n_steps": 256, "batch_size": 64, "n_epochs": 2}),
-        (MaskablePPO, {"n_steps": 256, "batch_size": 64, "n_epochs": 2}),
+        (DQN, OF_DQN, features),
+        (PPO, OF_PPO, features),
+        (MaskablePPO, OF_PPO, flattened),
+        pytest.param(DQN, OF_DQN, flattened, marks=pytest.mark.long),
+        pytest.param(PPO, OF_PPO, flattened, marks=pytest.mark.long),
+        pytest.param(MaskablePPO, OF_PPO, features, marks=pytest.mark.long),
     ],
 )
 def test_a_peer_learns_and_acts(algorithm, settings, make):
@@ -47,8 +54,8 @@ def test_a_peer_learns_and_acts(algorithm, settings, make):
     model = algorithm("MlpPolicy", env, **SMALL, **settings)
     model.set_logger(Logger(folder=None, output_formats=[]))  # the default logger leaves a temporary folder
     before = [parameter.clone() for parameter in model.policy.parameters()]
-    model.learn(1024)
-    assert model.num_timesteps == 1024
+    model.learn(N_STEPS)
+    assert model.num_timesteps == N_STEPS
     after = list(model.policy.parameters())
     assert all(torch.isfinite(parameter).all() for parameter in after)
     assert any(not torch.equal(a, b) for a, b in zip(before, after, strict=True))

@@ -16,7 +16,8 @@ from support.loop_program import LOOPS, TICK_MS, compile_loop_program, loop_prof
 
 TICK_S = TICK_MS / 1000
 KEYS = ("A", "B", "C", "SPACE", "LEFT_ARROW", "RIGHT_ARROW", "LEFT_CTRL")
-N_STEPS = 300 if IS_LONG else 150
+#: Steps of a loop, and of one that computes for long.
+N_STEPS, N_LONG_STEPS = (300, 100) if IS_LONG else (80, 40)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ def test_no_tick_is_lost_when_keys_change_in_each_step(running, request, caplog)
     (session, report), loop = running, request.node.callspec.params["running"]
     draw = random.Random(5)  # noqa: S311 - no secrets
     held, n_pressed, n_ticks = set(), 0, report()["n_ticks"]
-    for i in range(1, (N_STEPS if loop in LOOPS else 100) + 1):
+    for i in range(1, (N_STEPS if loop in LOOPS else N_LONG_STEPS) + 1):
         before, held = held, set(draw.sample(KEYS, draw.randrange(1, 4)))
         n_pressed += len(held - before)
         session.step(Step(held=tuple(held), advance_s=TICK_S, attributes=()))
