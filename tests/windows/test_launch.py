@@ -56,9 +56,11 @@ def test_a_game_gets_its_options_and_its_folder():
 
 def test_the_children_of_a_game_end_with_it():
     code = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', sys.argv[1]]); time.sleep(600)"
-    game = start_command(python(code, "import time; time.sleep(600)"))
-    wait_for(lambda: len(game.processes()) == 2, "the child of the game")
+    # Wine sometimes took 20 s to end a process that had not reached its own code.
+    game = start_command(python(code, "import time; open('runs', 'w').close(); time.sleep(600)"))
+    wait_for((game.directory / "runs").exists, "the child of the game")
     pids = game.processes()
+    assert len(pids) == 2
     game.kill()
     assert not [pid for pid in pids if is_running(pid)]
 
