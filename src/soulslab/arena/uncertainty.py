@@ -158,7 +158,7 @@ def draw_boss(boss: Boss, uncertainty: Uncertainty, rng: np.random.Generator, *,
     The distribution of a number is a normal one on either side of the fitted number, which is its median, with the
     interval as its 90 % interval; nothing is drawn from beyond the interval. A uniform distribution would draw too many
     extreme numbers: an interval is often much longer on one side. With width 1, an arc whose interval does not exclude
-    a full circle is one in a third of the draws.
+    a full circle is one in a third of the draws, and in two thirds if the fitted arc is one.
 
     Args:
         boss: The fitted boss.

@@ -103,7 +103,9 @@ def _draw_area(axes: Axes, fit: Fit, i: int, move: FittedMove) -> None:
 
     radius = fit.boss.radius_m
     farthest = radius + AROUND_M
-    for j, found in enumerate(move.windows if move.is_explained else ()):
+    for j, found in enumerate(move.windows):
+        if not found.hits:
+            continue  # a guess
         window = fit.boss.moves[i].windows[j] if j < len(fit.boss.moves[i].windows) else None
         colour = WINDOW_COLOURS[j % len(WINDOW_COLOURS)]
         if window is not None and isinstance(found, HitWindow):
@@ -148,7 +150,9 @@ def _scatter(axes: Axes, points: Any, radius: float, colour: str, marker: str) -
 def _draw_time(axes: Axes, fit: Fit, i: int, move: FittedMove) -> None:
     """Draw the course of an attack: its windows, and bars of the number of hits."""
     boss_move = fit.boss.moves[i]
-    for j, window in enumerate(boss_move.windows if move.is_explained else ()):
+    for j, (window, found) in enumerate(zip(boss_move.windows, move.windows, strict=False)):
+        if not found.hits:
+            continue  # a guess
         axes.axvspan(window.start_s, window.end_s, color=WINDOW_COLOURS[j % len(WINDOW_COLOURS)], alpha=TIME_ALPHA)
     times = [hit.k / TICKS_PER_S for found in move.windows for hit in found.hits]
     if times:

@@ -156,9 +156,13 @@ def _advice(fit: Fit) -> Iterator[_Advice]:
 
 def _window_advice(fit: Fit, i: int, move: Move, fitted: FittedMove) -> Iterator[tuple[str, str]]:
     for j, (window, found) in enumerate(zip(move.windows, fitted.windows, strict=False)):
-        if not isinstance(found, HitWindow) or not found.hits:
+        if not isinstance(found, HitWindow):
             continue
         what = f"{fitted.animation}, window {j + 1} at {window.start_s:.2f} s"
+        if not found.hits:
+            if fitted.is_explained:
+                yield "hit", f"{what}: it never hit, let it hit"
+            continue
         low, high = fit.uncertainty.intervals[f"moves[{i}].windows[{j}].end_s"]
         if not found.is_end_bounded or high - low > WIDE_S:
             late = f"roll into it late, so that the roll ends {low:.2f} to {high:.2f} s after the attack began"

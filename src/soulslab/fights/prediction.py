@@ -67,8 +67,9 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
         The true boss is treated as one more draw of the ensemble. With 20 win rates the ends are close to the least and
         the greatest of them. With fewer than 19 they are these two, and the interval contains less than 90 %.
 
-        The interval also reaches the upper end of `against_fit`. A policy was trained near the fit, so that drawn
-        numbers make it win less, while the true boss may be as near the fit as the training was.
+        The upper end is at least that of `against_fit`, so it is often close to 1. The policy was trained with numbers
+        near those of the fit. Numbers that are drawn from all of their intervals are farther from the fit, on average,
+        than the true ones, so that the win rates of the ensemble were too low.
         """
         low, high = np.quantile(self.win_rates, ((1 - LEVEL) / 2, (1 + LEVEL) / 2), method="weibull")
         return Interval(float(low), max(float(high), self.against_fit.high))

@@ -114,7 +114,8 @@ def _process_context() -> ForkServerContext | SpawnContext:
 def _run_game(folder: Path) -> None:
     """Play one game until it ends; the function of its process.
 
-    The process that watches it removes the folder. If that one was killed, it is removed here.
+    The process that watches it removes the folder. If that one was killed, it is removed here. On
+    Windows the files that are open stay.
     """
     with (folder / _LOG_NAME).open("ab") as log, Path(os.devnull).open("rb") as nothing:
         for stream, number in ((nothing, 0), (log, 1), (log, 2)):

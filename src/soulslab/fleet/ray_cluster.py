@@ -18,7 +18,7 @@ from soulslab.errors import ConfigError, FleetError, SoulslabError, optional_imp
 from soulslab.fleet.access import write_private
 from soulslab.fleet.fleet_folder import JOIN_NAME, FleetFolder, FleetSettings
 from soulslab.fleet.operating import give_order, read_status
-from soulslab.fleet.playing import PlaySettings, play
+from soulslab.fleet.playing import STOP_DEADLINE_S, PlaySettings, play
 from soulslab.learn.checkpoint import CheckpointStore
 from soulslab.learn.configs import config_path
 from soulslab.learn.run_folder import CHECKPOINTS_NAME, CONFIG_NAME, TrainResult
@@ -39,8 +39,8 @@ _NICENESS: Final = "RAY_worker_niceness"
 """Environment variable of Ray: what each actor adds to the nice value that it inherits from its node."""
 
 _POLL_S: Final = 0.5
-_END_S: Final = 30.0
-"""Time in which the actors that play end after the learner (s); then they remove their temporary files."""
+_END_S: Final = STOP_DEADLINE_S + 10.0
+"""Time in which the actors that play end after the learner (s); before they end, they remove their temporary files."""
 _RESTARTED: Final = {"max_restarts": -1, "max_task_retries": -1}
 
 _log = logging.getLogger(__name__)
@@ -189,7 +189,11 @@ def _connect(settings: ClusterSettings) -> None:
     """
     if not settings.address:
         os.environ.setdefault(_NICENESS, "0")
-    own = {"include_dashboard": False, "resources": {GAME: settings.games} if settings.games else None}
+    own = {
+        "address": "local",
+        "include_dashboard": False,
+        "resources": {GAME: settings.games} if settings.games else None,
+    }
     try:
         ray.init(**({"address": settings.address} if settings.address else own), logging_level=logging.WARNING)
     except Exception as error:  # Ray raises a plain Exception if a node does not start in time
@@ -212,17 +216,23 @@ def _run(settings: ClusterSettings, folder: FleetFolder) -> TrainResult:
             reasons += _failures(playing)
             if request.signal_name or len(reasons) == len(names):
                 _ask_to_stop(folder)
-    try:
-        found: TrainResult = ray.get(result)
-    except ray.exceptions.RayError as error:
-        raise FleetError(str(folder.run_dir), f"the learner failed: {error}") from error
-    if len(reasons) == len(names):
-        raise FleetError(str(folder.run_dir), f"all games gave up, and the run is saved: {reasons[0]}")
-    # Ray kills the actors that still run. An actor that was never placed on a machine does not end.
-    placed = [actor.result for actor in playing.values() if ray.wait([actor.ready], timeout=0)[0]]
-    if placed:
-        ray.wait(placed, num_returns=len(placed), timeout=_END_S)
+        try:
+            found: TrainResult = ray.get(result)
+        except ray.exceptions.RayError as error:
+            raise FleetError(str(folder.run_dir), f"the learner failed: {error}") from error
+        if len(reasons) == len(names):
+            raise FleetError(str(folder.run_dir), f"all games gave up, and the run is saved: {reasons[0]}")
+        _wait_for_end(playing)
     return found
+
+
+def _wait_for_end(playing: dict[str, _Playing]) -> None:
+    """Wait until the workers have ended, because Ray kills those that still run."""
+    # A worker that was never placed on a machine does not end.
+    placed = [actor.result for actor in playing.values() if ray.wait([actor.ready], timeout=0)[0]]
+    if placed and (left := ray.wait(placed, num_returns=len(placed), timeout=_END_S)[1]):
+        names = [name for name, actor in playing.items() if actor.result in left]
+        _log.warning("%s did not end in %g s and may leave temporary files", ", ".join(names), _END_S)
 
 
 def _report_missing(settings: ClusterSettings) -> None:

@@ -3,7 +3,7 @@
 import shutil
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import psutil
@@ -91,7 +91,10 @@ def answers(client):
 
 def game_folders(processes):
     """Return the temporary folders of the games of a fleet, in which they have open files."""
-    folders = {Path(file.path).parent for process in processes for file in process.open_files()}
+    folders = set()
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):  # it ended meanwhile
+            folders |= {Path(file.path).parent for file in process.open_files()}
     return {folder for folder in folders if folder.name.startswith("soulslab-game-")}
 
 

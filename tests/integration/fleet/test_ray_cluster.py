@@ -89,6 +89,7 @@ def fleet(tmp_path):
     made = FleetProcesses(tmp_path)
     # Without a process for each core that waits for work.
     made.environment["RAY_prestart_worker_first_driver"] = "0"
+    made.environment.pop(NICENESS, None)
     with TemporaryDirectory(prefix="ray") as folder, TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         made.environment |= {"RAY_TMPDIR": folder, "TMPDIR": temporary}
         yield made

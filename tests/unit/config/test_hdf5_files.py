@@ -164,7 +164,7 @@ def test_a_process_that_loops_or_crashes_is_an_error(tmp_path, monkeypatch, stat
     limit = "_CPU_S = 2\n"
     assert limit in source
     if statement.startswith("while"):  # the process would loop for 3 s
-        source = source.replace(limit, "_CPU_S = 0\n")
+        source = source.replace(limit, "_CPU_S = 1\n")
     faulty.write_text(source.replace(marker, f"    {statement}\n{marker}"), encoding="utf-8")
     monkeypatch.setattr(module, "_CHILD", faulty)
     path = tmp_path / "a.h5"

@@ -234,16 +234,18 @@ def _windows(
     """Return the windows of an attack in order, its duration in ticks, and whether hits showed them."""
     indices = o.of(animation)
     duration = durations(o, indices)
-    limit = duration.value if duration else float(USUAL_DURATION)
+    seen = (o.courses[o.attacks[i].course].boss_ticks[o.attacks[i].last] for i in indices)
+    limit = int(duration.value) if duration else max(USUAL_DURATION, *map(int, seen))
     mine = set(indices)
     hits = [hit for hit in o.hits if hit.attack in mine]
     windows: list[Found] = list(find_throws(o, hits, are_irregular=others.are_irregular))
     if not windows:
         blades = find_windows(o, indices, [hit for hit in hits if hit.is_during], factor, others)
-        windows = [*blades, *(overlooked_windows(o, indices, blades, int(limit)) if blades else ())]
+        further = overlooked_windows(o, indices, blades, limit) if blades else []
+        windows = [*blades, *further[: max(MAX_WINDOWS - len(blades), 0)]]
     is_explained = bool(windows)
     if not windows:
-        windows = list(unseen_windows(o, indices, int(limit)))
+        windows = list(unseen_windows(o, indices, limit))
     windows = [assumed.apply(animation, each) if isinstance(each, HitWindow) else each for each in windows]
     windows.sort(key=lambda window: window.start.value)
     if duration is None:

@@ -7,6 +7,7 @@ for any rate of the recording; a lower rate widens the intervals.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -234,11 +235,14 @@ def starts_after_steps(steps: Steps, step: int) -> list[Estimate]:
     is_step = steps.ahead > STILL * steps.n_ticks
     ends = np.unique(steps.k1[is_step])
     bursts = np.split(ends, np.flatnonzero(np.diff(ends) > PAUSE_TICKS + step) + 1)
+    nexts = [int(burst.min()) for burst in bursts[1:]]
     starts = []
-    for last in (int(burst.max()) for burst in bursts if len(burst)):
+    for burst, following in zip_longest(bursts if len(ends) else [], nexts):
+        last = int(burst.max())
         # Contact may have stopped the step before its end.
         is_free = (steps.gap[is_step & (steps.k1 == last)] > FREE_M).any()
         high = last + 1 if is_free else last + 4 * AIM_TICKS
+        high = min(high, max(following, last + 1)) if following else high
         starts.append(Estimate(max(last + 1 - step // 2, 1), max(last + 1 - step, 1), high))
     return starts
 

@@ -1,4 +1,7 @@
-"""Assumptions about windows that hardly ever hit: from the boss's motion, and from how players avoided them."""
+"""Assumptions about windows that never hit, and about areas that no near miss bounds.
+
+Windows come from the boss's motion, and from how players avoided the attacks.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +28,15 @@ from soulslab.arena.fitting.motion import start_after_turn, starts_after_steps, 
 #: The reach (m), and the least and the usual arc (rad).
 REACH_M = between(0.5, 6.0, 0.35)
 LEAST_ARC_RAD, USUAL_ARC_RAD = 0.6, 1.8
-#: An attack that is begun at a greater bearing of the player (rad) hits all around. In recordings of 11 bosses, attacks
-#: that hit ahead were begun at 0.94 at most.
+#: An attack that is begun at a greater bearing of the player (rad) is assumed to hit all around. In recordings of 11
+#: bosses of the simulator, attacks that hit only ahead were begun at 0.94 at most.
 BESIDE_RAD = 1.2
 #: Likely and longest reach of a change of phase (m). In the simulator and in many games it is an explosion.
 EXPLOSION_M, FAR_EXPLOSION_M = 5.0, 8.0
 #: Players avoid a window if for so many ticks at most this share of those that were near the boss before is open to a
 #: hit, and if there were at least so many.
 AVOIDED_TICKS, AVOIDED_SHARE, MIN_AVOIDED = 8, 0.1, 5
-#: Likely time from the first of these ticks to the start of the window: the reference player rolls so much early.
+#: Likely time from the first of these ticks to the start of the window: the reference player rolls so many ticks early.
 AVOIDED_EARLY = 3
 
 
@@ -41,8 +44,8 @@ class Assumptions(msgspec.Struct, frozen=True):
     """Assumptions about the areas of attacks that no near miss bounds.
 
     Attributes:
-        around: Attacks that hit all around the boss. Without this assumption, policies stood behind a boss that attacks
-            all around it.
+        around: Attacks that hit all around the boss, unless all their hits were behind it. Without this assumption,
+            policies stood behind a boss that attacks all around it.
         explosion: The attack that changes the phase, which reaches far; None if it was not seen.
     """
 
@@ -50,10 +53,10 @@ class Assumptions(msgspec.Struct, frozen=True):
     explosion: str | None
 
     def apply(self, animation: str, window: HitWindow) -> HitWindow:
-        """Return a window of an attack with the assumed area; what near misses bound stays."""
+        """Return a window of an attack with the assumed area; limits that near misses set stay."""
         area = window.area
         reach, arc = area.reach_m, area.arc_rad
-        if animation in self.around and not area.is_arc_bounded:
+        if animation in self.around and not area.is_arc_bounded and np.cos(area.facing_rad) > 0:
             arc = Estimate(FULL_RAD, arc.low, FULL_RAD)
         if animation == self.explosion and not area.is_reach_bounded:
             reach = Estimate(max(reach.value, EXPLOSION_M), reach.low, max(reach.high, FAR_EXPLOSION_M))
@@ -62,7 +65,9 @@ class Assumptions(msgspec.Struct, frozen=True):
 
 
 def assume(found: Sequence[Choice], animations: Sequence[str], phase_two_move: str | None) -> Assumptions:
-    """Return the assumptions: the boss begins attacks that hit all around it also with the player beside or behind it.
+    """Return the assumptions from the boss's choices.
+
+    The attacks that the boss also begins with the player beside or behind it, and the change of phase, hit all around.
 
     Args:
         found: All choices of attacks.
@@ -76,8 +81,8 @@ def assume(found: Sequence[Choice], animations: Sequence[str], phase_two_move: s
 def unseen_windows(o: Observations, indices: Sequence[int], duration: int) -> list[HitWindow]:
     """Return the windows of an attack that never hit anyone, guesses from the boss's motion and the players' rolls.
 
-    Each follows a step forward of the boss. Without a step there is one for each time at which the players began to
-    avoid the attack, or else one after the boss's last turn.
+    Each window follows a step forward of the boss. An attack without a step has a window for each time at which the
+    players began to avoid it. If there is no such time, it has one window after the boss's last turn.
 
     Args:
         o: The observations.
@@ -91,8 +96,10 @@ def unseen_windows(o: Observations, indices: Sequence[int], duration: int) -> li
         starts = _avoided(o, indices, (1, duration), REACH_M.value, np.pi) or [after_turn]
     windows: list[HitWindow] = []
     for start in starts[:MAX_WINDOWS]:
-        since = windows[-1].start.value if windows else 0.0
-        windows.append(_unseen_window(o, indices, start, duration, since=since))
+        since = windows[-1].end.value if windows else 0.0
+        window = _unseen_window(o, indices, start, duration, since=since)
+        if window.start.value >= since:
+            windows.append(window)
     return windows
 
 
@@ -109,7 +116,7 @@ def _unseen_window(
         indices: Indices of all attacks of this kind.
         start: Likely start of the window in ticks.
         duration: Duration of the attack in ticks.
-        since: Tick at which the boss begins to aim: that of the window before, or 0.
+        since: Tick at which the boss begins to aim: the end of the window before, or 0.
     """
     off = _median_off(o, indices, since, start.value)
     least_arc = max(2.0 * off, LEAST_ARC_RAD)
@@ -139,7 +146,7 @@ def overlooked_windows(
 ) -> list[HitWindow]:
     """Return windows that never hit beside those of the same attack that did, guesses like `unseen_windows`.
 
-    Each follows a step forward, and hardly any player near the boss was open to a hit then.
+    Each follows a step forward. Players near the boss rolled then, and hardly any in front of it was open to a hit.
 
     Args:
         o: The observations.
@@ -147,20 +154,41 @@ def overlooked_windows(
         found: The windows that hit, in order.
         duration: Duration of the attack in ticks.
     """
-    risk = risk_of(o, indices)
-    windows = []
+    hit_at = {hit.attack: hit.k for each in reversed(found) for hit in each.hits}
+    windows: list[HitWindow] = []
     for start in starts_after_steps(steps_of(o, indices), o.step):
-        since = max((each.end.value for each in found if each.end.value <= start.value), default=0.0)
+        since = max((each.end.value for each in (*found, *windows) if each.end.value <= start.value), default=0.0)
         window = _unseen_window(o, indices, start, duration, since=since)
         begins = (start.value, window.start.value)
         low, high = min(begins) - SPLIT_TICKS, max(begins) + SPLIT_TICKS
-        if any(low < each.end.high and each.start.low < high for each in found):
+        if any(low < each.end.high and each.start.low < high for each in (*found, *windows)):
             continue
-        is_near = (risk.gap <= REACH_M.value) & (np.abs(risk.bearing) <= USUAL_ARC_RAD / 2)
-        is_then = (risk.k >= window.start.value) & (risk.k < window.start.value + USUAL_TICKS)
-        if len(np.unique(risk.attack[is_near & is_then])) <= AVOIDED_SHARE * len(indices):
+        k = round(window.start.value)
+        n_rolled, n_open = _reactions(o, [i for i in indices if hit_at.get(i, k) >= k], k)
+        if n_rolled >= MIN_AVOIDED and n_open <= AVOIDED_SHARE * n_rolled:
             windows.append(window)
     return windows
+
+
+def _reactions(o: Observations, indices: Sequence[int], start: int) -> tuple[int, int]:
+    """Return in how many attacks the player near the boss was not open in a window, and in how many it was, in front.
+
+    Attacks that ended earlier do not count.
+    """
+    n_rolled = n_open = 0
+    for i in indices:
+        attack = o.attacks[i]
+        course = o.courses[attack.course]
+        rows = np.arange(attack.first, attack.last + 1)
+        k = course.boss_ticks[rows]
+        if k[-1] < start + USUAL_TICKS - course.step:
+            continue
+        rows = rows[(k >= start) & (k < start + USUAL_TICKS)]
+        rows = rows[o.gap(course)[rows] <= REACH_M.value]
+        is_open = course.is_open[rows]
+        n_rolled += bool(len(rows) and not is_open.any())
+        n_open += bool((is_open & (np.abs(course.bearing[rows]) <= USUAL_ARC_RAD / 2)).any())
+    return n_rolled, n_open
 
 
 def _avoided(
@@ -180,8 +208,12 @@ def _avoided(
     risk = risk_of(o, indices)
     near = risk.where((risk.gap <= near_m) & (np.abs(risk.bearing) <= half_rad))
     low, high = within
-    # At a lower rate, each attack has a moment in ``step`` ticks.
-    n_open = np.convolve(np.bincount(near.k, minlength=high + AVOIDED_TICKS + 1), np.ones(o.step))[o.step - 1 :]
+    n_open = np.zeros(max(int(near.k.max(initial=0)), high + AVOIDED_TICKS) + 1)
+    steps = np.array([o.courses[attack.course].step for attack in o.attacks])[near.attack]
+    for step in np.unique(steps):
+        # Each attack has a moment in ``step`` ticks.
+        counts = np.bincount(near.k[steps == step], minlength=len(n_open))
+        n_open += np.convolve(counts, np.ones(step))[step - 1 :]
     ends = np.array([o.courses[o.attacks[i].course].boss_ticks[o.attacks[i].last] for i in indices])
     starts = []
     was_avoided = True

@@ -67,10 +67,11 @@ def resolve_addresses(
             found[place] = _resolve(one, matches.get(place, ()), memory, image)
         except PatternError as mistake:
             missing[place] = mistake
-    may_miss = set(sought) if allow_missing or not missing else _dispensable(profile, image.version)
-    mistakes = [mistake for place, mistake in missing.items() if place not in may_miss]
-    if mistakes:
-        raise _explain(mistakes, image, sum(end - start for start, end in ranges), n_unreadable)
+    if missing and not allow_missing:
+        may_miss = _dispensable(profile, image.version)
+        mistakes = [mistake for place, mistake in missing.items() if place not in may_miss]
+        if mistakes:
+            raise _explain(mistakes, image, sum(end - start for start, end in ranges), n_unreadable)
     bases, code_offsets = (
         {one.name: found[place] for place, one in sought.items() if place in found and isinstance(one.fact, kind)}
         for kind in (Base, CodeOffset)
