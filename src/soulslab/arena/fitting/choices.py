@@ -8,6 +8,7 @@ that the attack would have had.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import lgamma
 from typing import Any
 
 import msgspec
@@ -35,8 +36,13 @@ FEW_SURE = 20
 MOST_WAITS = 0.95
 #: Cooldown in ticks that is assumed at most if no choice bounds it from below, and the longest one that is considered.
 USUAL_COOLDOWN, LONGEST_COOLDOWN = 240.0, 1200.0
-#: 95 % quantile of the normal distribution, for intervals of shares.
+#: 95 % quantile of the normal distribution, for intervals of weights.
 Z = 1.645
+#: Probability on each side of a 90 % interval.
+TAIL = 0.05
+#: Number of distances and of probabilities that are considered for a follow-up, and the probability before any end of
+#: an attack that it has no limit of distance.
+N_LIMITS, N_SHARES, UNLIMITED = 200, 200, 0.2
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -318,19 +324,47 @@ def followers(o: Observations, indices: Sequence[int], phase_two_move: str | Non
 
 def _follower(name: str, ends: list[tuple[str, float, int]]) -> Follower:
     """Return a follow-up, given the ends of attacks after which it was tried."""
-    own = np.array([distance for other, distance, _ in ends if other == name])
-    others = np.array([distance for other, distance, _ in ends if other != name])
     phases = {phase for other, _, phase in ends if other == name}
     is_both = 1 in phases or 0 in phases
-    n_within = len(own) + int((others <= own.max()).sum())
-    share = len(own) / n_within
-    cost = np.full(len(others), -np.log(max(1 - share, 0.05)))
-    within = _limit(own, others, cost, FAR_M, NEAR_M)
-    # Wilson's interval.
-    centre = (share + Z**2 / (2 * n_within)) / (1 + Z**2 / n_within)
-    half = Z * np.sqrt(share * (1 - share) / n_within + Z**2 / (4 * n_within**2)) / (1 + Z**2 / n_within)
-    probability = Estimate(share, max(min(centre - half, share), 0.0), min(max(centre + half, share), 1.0))
-    return Follower(name, probability, within, (1, 2) if is_both else (2,))
+    own = np.array([distance for other, distance, _ in ends if other == name])
+    others = np.array([distance for other, distance, phase in ends if other != name and (is_both or phase == 2)])
+    within, n_failed, likely = _limits_and_failures(own, others)
+    # The probability has a beta distribution for each limit; their mixture is its distribution.
+    shares = (np.arange(N_SHARES) + 0.5) / N_SHARES
+    density = len(own) * np.log(shares) + n_failed[:, None] * np.log1p(-shares)
+    density = np.exp(density - density.max(1, keepdims=True))
+    of_share = likely @ (density / density.sum(1, keepdims=True))
+    return Follower(
+        name,
+        _interval(shares, of_share, TAIL, 1 - TAIL),
+        _interval(within, likely, 0.0, 1 - 2 * TAIL),
+        (1, 2) if is_both else (2,),
+    )
+
+
+def _limits_and_failures(
+    own: NDArray[np.float64], others: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+    """Return possible limits of the distance, the failures within each, and the probability of each limit.
+
+    Before the ends count, a limit has a density in proportion to the inverse of its square, and all probabilities of
+    the follow-up are equally likely.
+    """
+    outermost = max(float(own.max()) - NEAR_M, NEAR_M)
+    limits = np.geomspace(outermost, max(FAR_M, outermost), N_LIMITS)
+    n_failed = (others[:, None] <= limits).sum(0)
+    # The likelihood of a limit is the integral of share ** n_own * (1 - share) ** n_failed: a beta function.
+    logs = np.array([lgamma(n + 1) - lgamma(len(own) + n + 2) for n in n_failed.tolist()])
+    nearer = 1 / limits[:-1]
+    likely = np.exp(logs - logs.max()) * np.append((1 - UNLIMITED) * nearer / nearer.sum(), UNLIMITED)
+    return limits, n_failed, likely / likely.sum()
+
+
+def _interval(values: NDArray[np.float64], likely: NDArray[np.float64], low: float, high: float) -> Estimate:
+    """Return the median and the quantiles of a distribution over increasing values."""
+    total = np.cumsum(likely)
+    at = [float(values[min(int(np.searchsorted(total, level)), len(values) - 1)]) for level in (low, 0.5, high)]
+    return Estimate(at[1], at[0], at[2])
 
 
 def pauses(

@@ -129,6 +129,13 @@ def test_projectiles_of_an_attack_that_was_seen_a_few_times_are_found():
     assert speed == pytest.approx(12.0, rel=0.2)
 
 
+def test_the_distance_of_follow_ups_may_be_longer_than_those_that_were_seen():
+    # Few of them were seen, all nearer than the limit.
+    found = [each for name in ("judge", "trickster") for each in kinds(agreement(name), "within_m")]
+    assert len(found) >= 6
+    assert sum(each.is_covered for each in found) >= 0.85 * len(found)
+
+
 def test_what_was_not_seen_is_unknown():
     fit = fit_boss(recorded("judge", 0.5), load_knight())
     unknown = set(fit.uncertainty.unknown)
