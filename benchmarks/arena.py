@@ -2,7 +2,11 @@
 
 A step is one decision of one fight: 6 ticks of rules, the 74 features, the mask, the reward, and a new fight after
 a finished one. The actions are sampled before the measurement, uniformly from the allowed ones. Equal seeds and actions
-give equal fights, so the recorded actions are used in each measurement. Everything runs on one core.
+give equal fights, so the recorded actions are used in each measurement. Everything runs on one core, and speeds are
+those per second of processor time, because other programs on the machine change the wall time.
+
+Bosses drawn from intervals, latency, and late and wrong observations are measured with the same actions; one that such
+a fight masks is carried out as nothing.
 
 The first table contains the time of a new process until its first step: with compilation, and with the cached kernels.
 """
@@ -13,10 +17,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any
 
 import gymnasium
 import msgspec
@@ -24,11 +30,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.result import Result, Row
-from benchmarks.timing import interleaved, seconds
+from benchmarks.timing import interleaved
 from soulslab.arena.boss_file import load_boss
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.simulator import FightOptions, Simulator
+from soulslab.arena.uncertainty import Uncertainty, numbers_of, uncertainty_path
 from soulslab.arena.vocabulary import N_ACTIONS
+from soulslab.config import dump_settings
 from soulslab.envs.registration import ARENA_ID
 from soulslab.envs.rewards import PRESETS
 from soulslab.errors import BenchmarkError
@@ -38,6 +46,22 @@ N_ENVS = (1, 64, 1024, 4096)
 #: Targets for the steps per second on one core, by N, with the default options.
 TARGETS = {1: 150_000, 1024: 1_500_000}
 SEED = 0
+#: Fights side by side in a training against a fitted boss, and the target for the steps per second on one core.
+N_DRAWN_ENVS = 256
+DRAWN_TARGET = 1_000_000
+#: Half the width of the interval of each number of the boss, as a share of the number.
+INTERVAL_SHARE = 0.1
+#: The options of a training against a fitted boss, in the order of the table.
+DRAWN: dict[str, dict[str, Any]] = {
+    "the boss file": {},
+    "bosses drawn from intervals": {"boss_intervals": (1.0, 1.0)},
+    "drawn bosses, latency, late and wrong observations": {
+        "boss_intervals": (1.0, 1.0),
+        "latency_ms": (0.0, 120.0),
+        "late_share": 0.05,
+        "position_noise_m": 0.1,
+    },
+}
 #: Decisions before the recording, after which the fights are not synchronous.
 WARM_UP_STEPS = 200
 MIN_STEPS_PER_ENV = 40
@@ -53,8 +77,8 @@ print(time.process_time())
 """
 
 #: Measured action and number of fights: a step of the environment with and without copies, a step of the simulator
-#: with and without features, a call without fights, a reset.
-Key = tuple[Literal["copied step", "step", "kernel", "rules", "call", "reset"], int]
+#: with and without features, a call without fights, a reset, a step with the options of `DRAWN`.
+Key = tuple[str, int]
 
 
 class ArenaBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,14 +128,28 @@ def measure_arena(settings: ArenaBenchSettings) -> list[Result]:
         timers["step", n] = environment_timer(recording, copy=False)
         timers["kernel", n] = kernel_timer(recording, features=True)
         timers["rules", n] = kernel_timer(recording, features=False)
+    timers |= drawn_timers(record(N_DRAWN_ENVS, max(settings.n_steps // N_DRAWN_ENVS, MIN_STEPS_PER_ENV)))
     times = interleaved(timers, settings.n_rounds)
     typical = {key: median(values) for key, values in times.items()}
     best = {key: min(values) for key, values in times.items()}
     return [
         Result(title="from the start of Python to the first step", rows=compilation),
-        Result(title="steps per second through the vector API (median)", rows=_speed_rows(recordings, typical)),
+        Result(
+            title="steps per second of one core through the vector API (median)", rows=_speed_rows(recordings, typical)
+        ),
+        Result(
+            title=f"steps per second of one core against a fitted boss, {N_DRAWN_ENVS} fights side by side (median)",
+            rows=_drawn_rows(typical),
+        ),
         Result(title="shares of the time of a step (best of all rounds)", rows=_share_rows(recordings, best)),
     ]
+
+
+def processor_s(action: Callable[[], object]) -> float:
+    """Return the processor time of a call (s)."""
+    start = time.process_time()
+    action()
+    return time.process_time() - start
 
 
 def record(n_envs: int, n_steps: int) -> Recording:
@@ -129,16 +167,15 @@ def record(n_envs: int, n_steps: int) -> Recording:
     return Recording(warm_up, actions, n_ended)
 
 
-def environment_timer(recording: Recording, *, copy: bool) -> Callable[[], float]:
+def environment_timer(
+    recording: Recording, *, copy: bool, options: Mapping[str, Any] = MappingProxyType({})
+) -> Callable[[], float]:
     """Return a measurement of the recorded steps through the vector API (s per step of one fight)."""
     env = gymnasium.make_vec(
         ARENA_ID,
         num_envs=recording.n_envs,
         vectorization_mode="vector_entry_point",
-        boss=BOSS,
-        random_pose=True,
-        autoreset_mode="same_step",
-        copy=copy,
+        **{"boss": BOSS, "random_pose": True, "autoreset_mode": "same_step", "copy": copy, **options},
     )
     arena: Any = env.unwrapped
     env.reset(seed=SEED)
@@ -153,9 +190,27 @@ def environment_timer(recording: Recording, *, copy: bool) -> Callable[[], float
 
     def measure() -> float:
         arena.set_state(state)
-        return seconds(play) / recording.actions.size
+        return processor_s(play) / recording.actions.size
 
     return measure
+
+
+def drawn_timers(recording: Recording) -> dict[Key, Callable[[], float]]:
+    """Return the measurements with the options of `DRAWN`, against the boss with an interval of each of its numbers."""
+    boss = load_boss(BOSS, list(load_knight().knock_backs))
+    intervals = {
+        place: ((1 - INTERVAL_SHARE) * number, (1 + INTERVAL_SHARE) * number)
+        for place, number in numbers_of(boss)
+        if not place.startswith("ground") and number > 0
+    }
+    with TemporaryDirectory(prefix="soulslab-bench-") as folder:
+        path = Path(folder) / "boss.toml"
+        path.write_text(dump_settings(boss), encoding="utf-8")
+        uncertainty_path(path).write_text(dump_settings(Uncertainty(intervals=intervals)), encoding="utf-8")
+        return {
+            (name, recording.n_envs): environment_timer(recording, copy=True, options={"boss": path, **options})
+            for name, options in DRAWN.items()
+        }
 
 
 def kernel_timer(recording: Recording, *, features: bool) -> Callable[[], float]:
@@ -172,7 +227,7 @@ def kernel_timer(recording: Recording, *, features: bool) -> Callable[[], float]
 
     def measure() -> float:
         simulator.duels[:] = start
-        return seconds(play) / recording.actions.size
+        return processor_s(play) / recording.actions.size
 
     return measure
 
@@ -195,13 +250,13 @@ def _call_timer() -> Callable[[], float]:
         for _ in range(n_calls):
             simulator.step(actions)
 
-    return lambda: seconds(play) / n_calls
+    return lambda: processor_s(play) / n_calls
 
 
 def _reset_timer() -> Callable[[], float]:
     """Return a measurement of a reset (s per fight)."""
     simulator, everyone = _simulator(N_RESETS, features=False), np.ones(N_RESETS, np.bool_)
-    return lambda: seconds(lambda: simulator.reset(everyone)) / N_RESETS
+    return lambda: processor_s(lambda: simulator.reset(everyone)) / N_RESETS
 
 
 def _compilation_rows() -> list[Row]:
@@ -230,6 +285,22 @@ def _speed_rows(recordings: list[Recording], times_s: dict[Key, float]) -> list[
                 "fights side by side": n,
                 "steps/s": round(rate),
                 "steps/s with copy=False": round(1.0 / times_s["step", n]),
+                "target (steps/s)": target,
+                "reached": rate >= target if target is not None else None,
+            }
+        )
+    return rows
+
+
+def _drawn_rows(times_s: dict[Key, float]) -> list[Row]:
+    rows: list[Row] = []
+    for name, options in DRAWN.items():
+        rate = 1.0 / times_s[name, N_DRAWN_ENVS]
+        target = DRAWN_TARGET if options else None
+        rows.append(
+            {
+                "fights against": name,
+                "steps/s": round(rate),
                 "target (steps/s)": target,
                 "reached": rate >= target if target is not None else None,
             }

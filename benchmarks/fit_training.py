@@ -2,16 +2,21 @@
 
 A known boss is either a distorted copy of the true one, or a fit to recorded fights of a script. A policy is
 trained on the file alone, and another one on bosses that are drawn from the intervals of its numbers. Both then fight
-the true boss, which they have never met. For comparison, Rainbow learns in the true fights alone, in as much play as a
-recording and a round of refinement need. Development and report have different seeds.
+the true boss, which they have never met. The loop of a fit is its fit, training and prediction, and the fits and
+trainings of a refinement; its time is measured without the recording and the evaluations. For comparison, Rainbow
+learns in the true fights alone, in as much play as a recording and a round of refinement need. Development and report
+have different seeds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
+from time import perf_counter
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import msgspec
 import numpy as np
@@ -132,15 +137,26 @@ def measure_fit_training(settings: FitTrainingSettings) -> list[Result]:
             path = Path(folder) / "known.toml"
             recording = Path(folder) / "recording"
             truth = find_boss(boss)
-            known, uncertainty = known_boss(truth, source, seed, settings, recording)
-            path.write_text(dump_settings(known), encoding="utf-8")
-            uncertainty_path(path).write_text(dump_settings(uncertainty), encoding="utf-8")
-            rows += [_row(settings, boss, source, use, path, seed) for use in settings.uses]
+            known = known_boss(truth, source, seed, settings, recording)
+            path.write_text(dump_settings(known.boss), encoding="utf-8")
+            uncertainty_path(path).write_text(dump_settings(known.uncertainty), encoding="utf-8")
+            for use in settings.uses:
+                row, loop_s = _row(settings, boss, source, use, path, seed)
+                loop_min = (known.fit_s + loop_s) / 60 if known.fit_s is not None else None
+                rows.append({**row, "loop without the play (min)": loop_min})
     tables = {
         f"trained on a boss that is known roughly, fights against the true one, {settings.purpose} seeds": rows,
         f"Rainbow that learned in the true fights alone, {settings.purpose} seeds": from_nothing,
     }
     return [Result(title=f"{title} (95 % interval)", rows=rows) for title, rows in tables.items() if rows]
+
+
+class Known(NamedTuple):
+    """What is known of a boss: a boss, its intervals, and the wall time of its fit (s); None for a distorted copy."""
+
+    boss: Boss
+    uncertainty: Uncertainty
+    fit_s: float | None
 
 
 def known_boss(
@@ -149,8 +165,8 @@ def known_boss(
     seed: int,
     settings: FitTrainingSettings,
     recording: Path | None = None,
-) -> tuple[Boss, Uncertainty]:
-    """Return what is known of a boss: a boss and its intervals; the recording of a fit is saved in a folder."""
+) -> Known:
+    """Return what is known of a boss; the recording of a fit is saved in a folder."""
     if source.startswith("fit"):
         # The probing player learns from fight to fight.
         is_probe = settings.player == "probe"
@@ -167,9 +183,19 @@ def known_boss(
         if recording is not None:
             for fight in usable:
                 save_fight(recording, fight)
-        fit = fit_boss(usable, load_knight(), ground=truth.ground)
-        return fit.boss, fit.uncertainty
-    return distorted(truth, float(source.removesuffix("x")), np.random.default_rng(seed))
+        times_s: list[float] = []
+        with _timed(times_s):
+            fit = fit_boss(usable, load_knight(), ground=truth.ground)
+        return Known(fit.boss, fit.uncertainty, sum(times_s))
+    return Known(*distorted(truth, float(source.removesuffix("x")), np.random.default_rng(seed)), None)
+
+
+@contextmanager
+def _timed(times_s: list[float]) -> Iterator[None]:
+    """Append the wall time of a block (s)."""
+    started = perf_counter()
+    yield
+    times_s.append(perf_counter() - started)
 
 
 def distorted(truth: Boss, factor: float, rng: np.random.Generator) -> tuple[Boss, Uncertainty]:
@@ -214,8 +240,11 @@ def _configured(base: Trained, options: dict[str, Any], seed: int, total_steps: 
     return msgspec.structs.replace(base, env=msgspec.structs.replace(base.env, options=options), run=run)
 
 
-def _row(settings: FitTrainingSettings, boss: str, source: Source, use: Use, path: Path, seed: int) -> Row:
-    """Train and evaluate one policy."""
+def _row(
+    settings: FitTrainingSettings, boss: str, source: Source, use: Use, path: Path, seed: int
+) -> tuple[Row, float]:
+    """Train and evaluate one policy; return its row, and the time of training, prediction and refinement (s)."""
+    times_s: list[float] = []
     base = settings.train
     clean = {name: value for name, value in base.env.options.items() if name not in TRAINING_CONDITIONS}
     options = {**(base.env.options if use == "drawn" else clean), "boss": str(path)}
@@ -228,14 +257,16 @@ def _row(settings: FitTrainingSettings, boss: str, source: Source, use: Use, pat
 
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
         run = Path(folder) / "run"
-        result = train_uninterrupted(train_settings, run, sinks=[ConsoleSink()])
+        with _timed(times_s):
+            result = train_uninterrupted(train_settings, run, sinks=[ConsoleSink()])
         known, true = wins(result.policy_path, {**clean, "boss": str(path)}), wins(result.policy_path, true_fight)
         recording = path.with_name("recording")
         # No more bosses than fights: a quick run is as rough as its evaluation.
         ensemble = PredictionSettings(
             env_options=clean, n_bosses=min(PredictionSettings().n_bosses, settings.n_fights), n_fights=50, seed=seed
         )
-        predicted = _predicted(result.policy_path, recording, ensemble, find_boss(boss).ground)
+        with _timed(times_s):
+            predicted = _predicted(result.policy_path, recording, ensemble, find_boss(boss).ground)
         refined: Row = {}
         if settings.n_refine_fights:
             more = RefineSettings(
@@ -246,11 +277,12 @@ def _row(settings: FitTrainingSettings, boss: str, source: Source, use: Use, pat
                 decisions=settings.refine_decisions,
                 seed=seed,
             )
-            rounds = list(refine(run, [recording], Path(folder) / "rounds", more))
+            with _timed(times_s):  # the fights take seconds in the simulator
+                rounds = list(refine(run, [recording], Path(folder) / "rounds", more))
             after = wins(best_round(rounds).run / POLICY_NAME, true_fight)
             minutes = sum(each.game_time_s for each in rounds) / 60
             refined = {"played (min)": minutes, **_share("won then", after, "then ")}
-    return {
+    row: Row = {
         "boss": boss,
         "known": source,
         "held-out rules": settings.rules(source),
@@ -264,6 +296,7 @@ def _row(settings: FitTrainingSettings, boss: str, source: Source, use: Use, pat
         **_share("won against the true boss", true, ""),
         **refined,
     }
+    return row, sum(times_s)
 
 
 def _row_of_rainbow(settings: FitTrainingSettings, boss: str, source: Source, seed: int) -> Row:

@@ -14,7 +14,8 @@ The fit of a boss (`soulslab.arena.fitting`) writes ``margit.toml``, an ordinary
     "moves[0].windows[0].start_s" = [0.6333, 0.65]
 
 A key is the place of a number in the boss file, written as in the messages of `BossFileError`. Only numbers have
-intervals. A number without an interval was not measured, or has no effect.
+intervals. A number without an interval was not measured, or has no effect. The table ``[known]`` has the numbers that
+were given to the fit.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from soulslab.arena.boss_file import MAX_NUMBER, Boss, Move, Window
 from soulslab.arena.records import TICKS_PER_S
 from soulslab.config.checking import check, join_place, type_info
 from soulslab.config.input_files import parse_toml, read_text
-from soulslab.errors import BossFileError
+from soulslab.errors import BossFileError, did_you_mean
 
 #: Probability that an interval contains the true number.
 LEVEL = 0.9
@@ -63,6 +64,8 @@ class Uncertainty(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     Attributes:
         intervals: Interval of each measured number, by its place in the boss file.
         unknown: Places of the numbers and choices that no fight showed; the boss file holds defaults.
+        known: Numbers that were known from elsewhere, by their places with animations
+            (`soulslab.arena.fitting.known_numbers`); a later fit uses them again.
         level: Probability that an interval contains the true number.
         n_fights: Number of recorded fights.
         game_time_s: Game time of all recorded fights.
@@ -70,6 +73,7 @@ class Uncertainty(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     intervals: dict[str, Interval]
     unknown: tuple[str, ...] = ()
+    known: dict[str, Interval] = {}
     level: Annotated[float, Meta(gt=0, lt=1)] = LEVEL
     n_fights: Annotated[int, Meta(ge=0)] = 0
     game_time_s: Annotated[float, Meta(ge=0)] = 0.0
@@ -174,23 +178,42 @@ def draw_boss(boss: Boss, uncertainty: Uncertainty, rng: np.random.Generator, *,
         span = share * (high - fitted if share > 0.0 else fitted - low)
         if place.endswith("arc_rad") and high > NEARLY_FULL_RAD and rng.random() < FULL_CIRCLE_PROBABILITY:
             span = high - fitted
-        least, most = _bounds(place)
+        least, most = number_bounds(place)
         drawn[place] = min(max(fitted + width * span, least), most)
     return in_order(with_numbers(boss, drawn))
 
 
 @lru_cache(maxsize=4096)
-def _bounds(place: str) -> tuple[float, float]:
-    """Return the least and the greatest number that a boss file may have at a place."""
+def number_type(place: str) -> inspect.IntType | inspect.FloatType:
+    """Return the type of the number at a place of a boss file, with its bounds; raise `ValueError` if there is none."""
     kind: Any = type_info(Boss)
     for step in _steps(place):
         if isinstance(kind, inspect.UnionType):  # an optional part, such as a projectile
             kind = next(each for each in kind.types if isinstance(each, inspect.StructType))
         if isinstance(step, str):
-            kind = next(field.type for field in kind.fields if field.name == step)
+            fields = {field.name: field.type for field in getattr(kind, "fields", ())}
+            if step not in fields:
+                raise ValueError(f"a boss file has no number {step!r} here{did_you_mean(step, fields)}")
+            kind = fields[step]
+        elif isinstance(kind, inspect.VarTupleType):
+            kind = kind.item_type
+        elif isinstance(kind, inspect.TupleType) and step < len(kind.item_types):
+            kind = kind.item_types[step]
         else:
-            kind = kind.item_type if isinstance(kind, inspect.VarTupleType) else kind.item_types[step]
+            raise ValueError(f"a boss file has no item [{step}] here")
         kind = kind.type if isinstance(kind, inspect.Metadata) else kind
+    match kind:
+        case inspect.IntType() | inspect.FloatType():
+            return kind
+        case inspect.TupleType():
+            raise ValueError(f"is {len(kind.item_types)} numbers; give each of them, the first one with [0] after it")
+    raise ValueError("is not a number")
+
+
+@lru_cache(maxsize=4096)
+def number_bounds(place: str) -> tuple[float, float]:
+    """Return the least and the greatest number that a boss file may have at a place."""
+    kind = number_type(place)
     least = kind.ge if kind.ge is not None else -MAX_NUMBER if kind.gt is None else kind.gt + _JUST
     most = kind.le if kind.le is not None else MAX_NUMBER if kind.lt is None else kind.lt - _JUST
     return least, most

@@ -111,6 +111,7 @@ def fit(
     profile: Path | None = None,
     name: str = "The Fitted Boss",
     ground: str | None = None,
+    known: Path | None = None,
 ) -> int:
     """Fit a boss file to recorded fights, with an interval for each number.
 
@@ -123,9 +124,12 @@ def fit(
         profile: Game or profile of a file of siphon record.
         name: Name of the boss.
         ground: Boss whose ground it is, if that is known from elsewhere.
+        known: TOML file of numbers of the boss that are known from elsewhere, by animation; see "Known numbers" in the
+            documentation of fits.
     """
     from soulslab.arena.boss_catalog import find_boss
     from soulslab.arena.fitting.fit import fit_boss
+    from soulslab.arena.fitting.known_numbers import read_known_numbers
     from soulslab.arena.knight_file import load_knight
     from soulslab.fights.fit_picture import write_picture
     from soulslab.fights.fit_recordings import read_recorded_fights, write_fit
@@ -137,16 +141,22 @@ def fit(
     if not recordings:
         raise ConfigError("name at least one recording, such as a folder of soulslab boss record", source="boss fit")
     known_ground = find_boss(ground).ground if ground else None
+    numbers = read_known_numbers(known) if known else {}
     fights = read_recorded_fights(recordings, profile)
-    result = fit_boss(fights, load_knight(), name=name, ground=known_ground)
+    result = fit_boss(fights, load_knight(), name=name, ground=known_ground, known=numbers)
+    if result.unused:
+        raise ConfigError(result.unused[0], source=known or "")
+    for contradiction in result.contradictions:
+        _log.warning("%s: %s", known, contradiction)
     write_fit(result, out)
     write_picture(result, out.with_suffix(".png"))
     console = table_console()
     for table in fit_tables(result):
         console.print(table, "")
-    n_known = len(result.uncertainty.intervals)
+    n_measured = len(result.uncertainty.intervals) - len(result.known)
     seen = f"{counted(len(fights), 'fight')}, {result.uncertainty.game_time_s / 60:.1f} minutes"
-    print_line(f"{seen}, {counted(n_known, 'number')} measured")
+    from_elsewhere = f", {counted(len(result.known), 'number')} known from elsewhere" if result.known else ""
+    print_line(f"{seen}, {counted(n_measured, 'number')} measured{from_elsewhere}")
     print_line(f"{result.n_hits - result.n_unexplained_hits} of {result.n_hits} hits are explained by the fit")
     print_line(f"attacks that never hit: {', '.join(unexplained(result)) or 'none'}")
     lines = advice(result)
@@ -178,7 +188,7 @@ def predict(
     run = find_run(run)
     from soulslab.envs.duels import TRAINING_CONDITIONS
     from soulslab.fights.fit_recordings import read_recorded_fights
-    from soulslab.fights.prediction import PredictionSettings, trained_ground
+    from soulslab.fights.prediction import PredictionSettings, trained_facts
     from soulslab.fights.prediction import predict as predict_wins
     from soulslab.learn.players import load_player
 
@@ -186,8 +196,7 @@ def predict(
     trained = player.header.env_options
     options = {name: value for name, value in trained.items() if name not in TRAINING_CONDITIONS}
     settings = PredictionSettings(env_options=options, n_bosses=bosses, n_fights=fights, seed=seed)
-    ground = trained_ground(trained, run)
-    found = predict_wins(player, read_recorded_fights(recordings), settings, ground)
+    found = predict_wins(player, read_recorded_fights(recordings), settings, *trained_facts(trained, run))
     low, high = found.interval
     print_line(f"expected wins: {100 * found.win_rate:.0f} % ({100 * low:.0f} to {100 * high:.0f} %)")
     return EXIT_OK

@@ -163,17 +163,18 @@ def _window_advice(fit: Fit, i: int, move: Move, fitted: FittedMove) -> Iterator
             if fitted.is_explained:
                 yield "hit", f"{what}: it never hit, let it hit"
             continue
-        low, high = fit.uncertainty.intervals[f"moves[{i}].windows[{j}].end_s"]
-        if not found.is_end_bounded or high - low > WIDE_S:
+        place = f"moves[{i}].windows[{j}]"
+        low, high = fit.uncertainty.intervals[f"{place}.end_s"]
+        if f"{place}.end_s" not in fit.known and (not found.is_end_bounded or high - low > WIDE_S):
             late = f"roll into it late, so that the roll ends {low:.2f} to {high:.2f} s after the attack began"
             yield "end", f"{what}: {late}"
-        if not found.area.is_reach_bounded:
+        if f"{place}.reach_m" not in fit.known and not found.area.is_reach_bounded:
             reach = found.area.reach_m
             yield (
                 "reach",
                 f"{what}: step back, so that it passes {reach.low:.1f} to {reach.high:.1f} m beyond the bodies",
             )
-        if not found.area.is_arc_bounded:
+        if f"{place}.arc_rad" not in fit.known and not found.area.is_arc_bounded:
             yield "arc", f"{what}: be {found.area.arc_rad.low / 2:.1f} rad or more off its facing when it begins"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -20,7 +21,8 @@ from soulslab.arena.boss_file import Boss, Ground
 from soulslab.arena.fitting.fit import fit_boss
 from soulslab.arena.fitting.recorded_fight import RecordedFight
 from soulslab.arena.knight_file import load_knight
-from soulslab.arena.uncertainty import LEVEL, draw_boss
+from soulslab.arena.uncertainty import LEVEL, draw_boss, load_uncertainty, uncertainty_path
+from soulslab.arena.uncertainty import Interval as KnownInterval
 from soulslab.config.writing import dump_settings
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import BossFileError, ConfigError
@@ -75,24 +77,37 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
         return Interval(float(low), max(float(high), self.against_fit.high))
 
 
-def trained_ground(trained: Mapping[str, Any], run: Path) -> Ground:
-    """Return the ground of the boss of a training in the simulator, given the options of its environment.
+def trained_facts(trained: Mapping[str, Any], run: Path) -> tuple[Ground, dict[str, KnownInterval]]:
+    """Return the ground of the boss of a training in the simulator, and its numbers that were known before the fit.
 
-    Raises `ConfigError` if the boss was a file that cannot be read.
+    Args:
+        trained: The options of the environment of the training.
+        run: The run, for messages.
+
+    Raises:
+        ConfigError: The boss was a file that cannot be read.
+        BossFileError: Its uncertainty file is invalid.
     """
-    boss = trained.get("boss", "judge")
+    name = trained.get("boss", "judge")
     try:
-        return find_boss(boss).ground
+        boss = find_boss(name)
     except BossFileError as error:
         raise ConfigError(
-            f"was trained against the boss file {boss}, whose ground is needed: {error}; give the command in the "
+            f"was trained against the boss file {name}, whose ground is needed: {error}; give the command in the "
             "folder in which the run was trained, or put the file there",
             source=run,
         ) from error
+    path = uncertainty_path(Path(name))
+    is_fitted = Path(name).suffix == ".toml" and path.exists()
+    return boss.ground, load_uncertainty(path, boss).known if is_fitted else {}
 
 
 def predict(
-    player: Player, fights: Sequence[RecordedFight], settings: PredictionSettings, ground: Ground | None = None
+    player: Player,
+    fights: Sequence[RecordedFight],
+    settings: PredictionSettings,
+    ground: Ground | None = None,
+    known: Mapping[str, KnownInterval] = MappingProxyType({}),
 ) -> Prediction:
     """Predict the win rate of a policy against the boss of some recordings.
 
@@ -101,16 +116,17 @@ def predict(
         fights: The recordings.
         settings: Settings.
         ground: The ground, if it is known from elsewhere.
+        known: Numbers of the boss that are known from elsewhere.
 
     Raises `FitError` if the recordings show too few attacks.
     """
     rng = np.random.default_rng(settings.seed)
     knight = load_knight()
-    against_fit = _fought(player, fit_boss(fights, knight, ground=ground).boss, settings)
+    against_fit = _fought(player, fit_boss(fights, knight, ground=ground, known=known).boss, settings)
     rates = []
     for number in range(settings.n_bosses):
         kept = [fight for i, fight in enumerate(fights) if i != number % len(fights)] or fights
-        fit = fit_boss(kept, knight, ground=ground)
+        fit = fit_boss(kept, knight, ground=ground, known=known)
         rates.append(_fought(player, draw_boss(fit.boss, fit.uncertainty, rng), settings).win_rate or 0.0)
     return Prediction(win_rates=tuple(rates), against_fit=against_fit.interval or Interval(0.0, 1.0))
 

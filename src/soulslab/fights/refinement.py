@@ -32,7 +32,7 @@ from soulslab.config import without_secrets
 from soulslab.config.input_files import parse_json, read_bytes
 from soulslab.errors import ConfigError, EnvironmentUsageError
 from soulslab.fights.fit_recordings import fight_of_states, read_recorded_fights, write_fit
-from soulslab.fights.prediction import trained_ground
+from soulslab.fights.prediction import trained_facts
 from soulslab.fights.recording import make_fight, play_policy
 from soulslab.learn.archive import write_atomically
 from soulslab.learn.checkpoint import CheckpointStore
@@ -202,7 +202,7 @@ def refine(
     if resume:
         state = _resumed(out, state)
     fights = read_recorded_fights(recordings)
-    ground = trained_ground(trained.env.options, run)
+    ground, known = trained_facts(trained.env.options, run)
     best = -1
     for number in range(1, settings.max_rounds + 1):
         outcomes, recorded = _play_round(state, out, run, settings, number)
@@ -216,7 +216,7 @@ def refine(
         folder = _round_folder(out, number)
         boss = folder / BOSS_NAME
         if not boss.exists():
-            write_fit(fit_boss(fights, load_knight(), ground=ground), boss)
+            write_fit(fit_boss(fights, load_knight(), ground=ground, known=known), boss)
         if len(state.rounds) <= number:
             _train(_continued(trained, run, boss, settings, number), folder / RUN_NAME, open_sinks)
         run = folder / RUN_NAME

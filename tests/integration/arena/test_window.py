@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from soulslab.arena.binding import Binding
+from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.boss_file import load_boss
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import HISTORY_TICKS, LiveFight, LiveFightOptions, buttons_of, is_press_action
@@ -25,6 +26,7 @@ from soulslab.arena.window.settings import PANDA_NAMES
 from soulslab.errors import DisplayError
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.games.arena.key_log_from_recording import key_log_from_recording
+from soulslab.siphon.capture import NATIVE
 from soulslab.siphon.input.x_input import open_input
 from soulslab.siphon.local import open_session
 from soulslab.siphon.process.private_display import PrivateDisplay
@@ -106,6 +108,25 @@ def test_real_keys_in_lockstep_give_the_fight_that_buttons_give():
                 assert seen[name] == value, name
             else:
                 assert np.allclose(seen[name], value, rtol=1e-6), name
+
+
+def test_the_window_shows_a_fight_against_a_generated_boss():
+    game = LiveFight(find_boss("generated:7"), LiveFightOptions(seed=21))
+    with session(boss="generated:7", seed="21") as real:
+        real.clock.pause()
+        seen = real.step(Step(advance_s=1.0, frame=NATIVE))
+        for _ in range(seen.snapshot["game.tick"]):
+            game.tick(())
+        assert real.read("fight.digest") == game.digest()
+        later = real.step(Step(advance_s=0.5, frame=NATIVE)).frame.pixels.astype(int)
+    assert seen.snapshot["boss.max_hp"] == find_boss("generated:7").hp
+    height, width = seen.frame.pixels.shape[:2]
+    red, green, blue = (seen.frame.pixels[..., channel].astype(int) for channel in range(3))
+    is_red = (red > 120) & (green < 60) & (blue < 60)
+    # The bar of its health is full, and it walks about where the camera looks.
+    assert is_red[-height // 6 :].sum(axis=1).max() > width / 2
+    middle = np.s_[height // 3 : height // 2, width // 3 : 2 * width // 3]
+    assert (np.abs(later - seen.frame.pixels)[middle].max(axis=2) > 40).sum() > 20
 
 
 def test_a_game_that_a_person_played_is_recorded_and_played_again(tmp_path):

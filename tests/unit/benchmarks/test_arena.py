@@ -58,17 +58,42 @@ def test_tables_are_calculated_from_the_times():
     assert share["Python and copies (%)"] == pytest.approx(70.0)
 
 
+def test_drawn_fights_are_measured_with_bosses_from_the_intervals(monkeypatch):
+    made = []
+
+    def make(*arguments, **options):
+        made.append(make_vec(*arguments, **options))
+        return made[-1]
+
+    make_vec = gymnasium.make_vec
+    monkeypatch.setattr(gymnasium, "make_vec", make)
+    timers = arena.drawn_timers(record(8, 50))
+    assert [name for name, _ in timers] == list(arena.DRAWN)
+    assert all(timer() > 0.0 for timer in timers.values() for _ in range(2))
+    hp = [np.unique(env.unwrapped._duels.simulator.fight["b_max_hp"]) for env in made]
+    assert len(hp[0]) == 1
+    for drawn in hp[1:]:
+        assert len(drawn) > 8
+        assert np.abs(drawn / hp[0] - 1).max() <= 0.1 + 1e-3
+    rows = arena._drawn_rows({(name, arena.N_DRAWN_ENVS): 0.4e-6 * n for n, name in enumerate(arena.DRAWN, 1)})
+    assert [row["reached"] for row in rows] == [None, True, False]
+
+
 @pytest.mark.long
 def test_measures_compilation_speed_and_shares(monkeypatch, tmp_path):
     monkeypatch.setattr(arena, "N_ENVS", (1, 8))
     file = tmp_path / "arena.json"
     assert run(["arena", "--quick", "--steps", "100", "--json", str(file)]) == 0
-    first_step, speed, shares = (list(rows) for _, rows in groupby(json.loads(file.read_text()), itemgetter("table")))
+    first_step, speed, drawn, shares = (
+        list(rows) for _, rows in groupby(json.loads(file.read_text()), itemgetter("table"))
+    )
     assert [row["kernel cache"] for row in first_step] == ["empty", "filled"]
     assert first_step[0]["processor time (s)"] > first_step[1]["processor time (s)"] > 0
     assert [row["fights side by side"] for row in speed] == [1, 8]
     assert [row["target (steps/s)"] for row in speed] == [150_000, None]
     assert all(row["steps/s"] > 0 for row in speed)
+    assert [row["fights against"] for row in drawn] == list(arena.DRAWN)
+    assert [row["target (steps/s)"] for row in drawn] == [None, 1_000_000, 1_000_000]
     for row in shares:
         parts = [row[f"{name} (%)"] for name in ("rules", "observation", "reset", "Python and copies")]
         assert sum(parts) == pytest.approx(100.0)

@@ -1,5 +1,7 @@
 """The benchmark of training on bosses that are known only roughly."""
 
+from time import perf_counter
+
 import msgspec
 import numpy as np
 import pytest
@@ -38,7 +40,7 @@ def fitted(settings, source="fit", **changes):
 
 def test_a_fit_depends_on_the_recording(small_config):
     settings = FitTrainingSettings(train=small_config, minutes=3.0)
-    known, uncertainty = fitted(settings)
+    known, uncertainty, _ = fitted(settings)
     assert known.name != shipped("judge").name
     assert known.ground == shipped("judge").ground
     assert len(uncertainty.intervals) > 50
@@ -58,6 +60,7 @@ def test_every_row_has_a_training_and_two_evaluations(small_config):
     for row in result.rows:
         assert row["decisions"] >= train.run.total_steps
         assert row["from (%)"] <= row["won against the true boss (%)"] <= row["to (%)"]
+        assert row["loop without the play (min)"] is None  # nothing was fitted
 
 
 def test_a_policy_learns_from_its_fights_against_the_true_boss(small_config):
@@ -72,7 +75,9 @@ def test_a_policy_learns_from_its_fights_against_the_true_boss(small_config):
         n_refine_fights=2,
         refine_decisions=200,
     )
+    started = perf_counter()
     (row,) = measure_fit_training(settings)[0].rows
+    assert row["training (s)"] / 60 < row["loop without the play (min)"] < (perf_counter() - started) / 60
     assert row["played (min)"] > 0.0
     assert row["then from (%)"] <= row["won then (%)"] <= row["then to (%)"]
 

@@ -13,6 +13,7 @@ import pytest
 from soulslab import cli
 from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.fitting.recorded_fight import read_fights
+from soulslab.arena.uncertainty import load_uncertainty
 from support.forked import ForkedPopen
 from support.waiting import PATIENCE_S, wait_for
 
@@ -131,6 +132,30 @@ def test_a_fit_that_cannot_be_made(tmp_path, monkeypatch, capsys, arguments, cod
     assert cli.run(["boss", "fit", *arguments]) == code
     assert words in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_known_numbers_replace_fitted_ones(tmp_path, monkeypatch, capsys, caplog):
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["boss", "record", "seen", "--minutes", "2"]) == 0
+    fit = ["boss", "fit", "seen", "--out", "mine.toml", "--known", "known.toml"]
+    known = Path("known.toml")
+    for text, words in (
+        ("hpp = 1037", "known.toml: hpp: a boss file has no number 'hpp' here; did you mean 'hp'?"),
+        ("[moves.Attack300]\nrecovery_s = 1", "known.toml: moves.Attack300.recovery_s: the recordings show no attack"),
+    ):
+        known.write_text(text)
+        assert cli.run(fit) == 2
+        assert words in capsys.readouterr().err
+        assert not Path("mine.toml").exists()
+    known.write_text("poise = 130\nhp = 2000\n[moves.Attack3000]\nrecovery_s = [0.5, 2]")
+    assert cli.run(fit) == 0
+    assert "3 numbers known from elsewhere" in capsys.readouterr().out
+    (warning,) = (record.message for record in caplog.records if record.levelname == "WARNING")
+    assert warning == "known.toml: hp: 2000 is known, but the recordings show 1037 (1037); the known number is used"
+    boss = find_boss("mine.toml")
+    assert (boss.poise, boss.hp) == (130, 2000)
+    uncertainty = load_uncertainty(Path("mine.uncertainty.toml"), boss)
+    assert (uncertainty.intervals["poise"], uncertainty.known["poise"]) == ((130, 130), (130, 130))
 
 
 def test_an_interrupted_recording_keeps_its_fights(tmp_path, monkeypatch):

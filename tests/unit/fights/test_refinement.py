@@ -20,7 +20,7 @@ from soulslab.config.writing import dump_settings
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import ConfigError, EnvironmentUsageError, IncompatibleCheckpointError
 from soulslab.fights.fit_recordings import read_recorded_fights, write_fit
-from soulslab.fights.prediction import Prediction, PredictionSettings, predict
+from soulslab.fights.prediction import Prediction, PredictionSettings, predict, trained_facts
 from soulslab.fights.recording import FightRecorder
 from soulslab.fights.refinement import RefineSettings, Round, best_round, record_duel, refine
 from soulslab.learn.evaluate import EvaluationSettings, Interval, evaluate
@@ -31,6 +31,8 @@ from soulslab.learn.train import train
 from soulslab.learn.training import load_run_settings
 from support.message_sink import SignalSink
 
+#: Not the true number, so that a later fit can only have it from the uncertainty file of the training.
+KNOWN = {"poise": (77.0, 77.0)}
 FIGHTS = {"random_pose": True, "skip_locked": True, "observation": "relative"}
 
 
@@ -41,7 +43,8 @@ def fitted(tmp_path_factory):
     boss, probe = find_boss("trickster"), ProbePlayer(1, 1)
     for fight in record_simulated(boss, lambda _: probe, seed=1, minutes=3.0):
         save_fight(folder / "seen", fight)
-    write_fit(fit_boss(read_fights(folder / "seen"), load_knight(), ground=boss.ground), folder / "mine.toml")
+    fit = fit_boss(read_fights(folder / "seen"), load_knight(), ground=boss.ground, known=KNOWN)
+    write_fit(fit, folder / "mine.toml")
     options = {**FIGHTS, "boss": str(folder / "mine.toml"), "boss_intervals": [0.0, 1.0]}
     settings = TrainSettings(
         env=EnvSettings(n_envs=8, options=options),
@@ -170,7 +173,9 @@ def test_each_round_records_fits_and_trains_on(fitted, tmp_path):
     boss = find_boss(out / "round_1" / "boss.toml")
     assert boss.ground == find_boss("trickster").ground
     n_fights = len(read_fights(fitted / "seen")) + len(first)
-    assert load_uncertainty(uncertainty_path(out / "round_1" / "boss.toml"), boss).n_fights == n_fights
+    uncertainty = load_uncertainty(uncertainty_path(out / "round_1" / "boss.toml"), boss)
+    assert (uncertainty.n_fights, uncertainty.known) == (n_fights, KNOWN)
+    assert boss.poise == 77.0
     trained = load_run_settings(out / "round_1" / "run" / "config.toml")
     assert trained.env.options["boss_intervals"] == [1.0, 1.0]
     assert trained.run.start_from == str(fitted / "run")
@@ -237,3 +242,16 @@ def test_a_prediction_is_made_from_the_recordings_alone(fitted, tmp_path):
     assert first.interval.low <= first.win_rate <= first.interval.high
     one = predict(player, fights[:1], PredictionSettings(env_options=FIGHTS, n_bosses=1, n_fights=4))
     assert one.interval.low == one.win_rate
+
+
+def test_a_prediction_uses_what_was_known_before_the_fit(fitted):
+    options = load_run_settings(fitted / "run" / "config.toml").env.options
+    assert trained_facts(options, fitted / "run") == (find_boss("trickster").ground, KNOWN)
+    assert trained_facts({"boss": "judge"}, fitted / "run") == (find_boss("judge").ground, {})
+    player, fights = load_player(fitted / "strong"), read_fights(fitted / "seen")
+    settings = PredictionSettings(env_options=FIGHTS, n_bosses=1, n_fights=8)
+    rates = [
+        predict(player, fights, settings, find_boss("trickster").ground, known).win_rate
+        for known in ({}, {"hp": (10.0, 10.0)})
+    ]
+    assert rates[0] < 0.5 < rates[1]

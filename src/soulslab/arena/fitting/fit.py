@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import msgspec
@@ -33,6 +34,7 @@ from soulslab.arena.fitting.hit_windows import (
     find_windows,
     other_areas,
 )
+from soulslab.arena.fitting.known_numbers import narrow_fit, narrowed
 from soulslab.arena.fitting.motion import advance, roaming, steps_of, tracking
 from soulslab.arena.fitting.projectiles import RADIUS_M, Throw, find_throws
 from soulslab.arena.fitting.recorded_fight import RecordedFight
@@ -49,7 +51,7 @@ from soulslab.arena.fitting.vitals import (
     stun,
 )
 from soulslab.arena.knight_file import Knight
-from soulslab.arena.uncertainty import Uncertainty, in_order, numbers_of
+from soulslab.arena.uncertainty import Interval, Uncertainty, in_order, numbers_of
 from soulslab.errors import FitError
 
 PHASE_MOVE = "Attack1500"
@@ -88,6 +90,9 @@ class Fit(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         moves: The attacks, in the order of the boss file.
         n_unexplained_hits: Hits on the player that no window explains.
         n_hits: All hits on the player.
+        known: Places of the numbers that were known from elsewhere.
+        contradictions: Known numbers that contradict the recordings, with both values; the known ones are used.
+        unused: Known numbers that the fit does not have, and why.
     """
 
     boss: Boss
@@ -95,6 +100,9 @@ class Fit(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     moves: tuple[FittedMove, ...]
     n_unexplained_hits: int
     n_hits: int
+    known: frozenset[str] = frozenset()
+    contradictions: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
 
 
 class _Notes:
@@ -117,7 +125,12 @@ class _Notes:
 
 
 def fit_boss(
-    fights: Sequence[RecordedFight], knight: Knight, *, name: str = "Fitted boss", ground: Ground | None = None
+    fights: Sequence[RecordedFight],
+    knight: Knight,
+    *,
+    name: str = "Fitted boss",
+    ground: Ground | None = None,
+    known: Mapping[str, Interval] = MappingProxyType({}),
 ) -> Fit:
     """Fit a boss to recorded fights.
 
@@ -126,9 +139,10 @@ def fit_boss(
         knight: The player.
         name: Name of the boss in the boss file.
         ground: The ground, if it is known from elsewhere.
+        known: Numbers that are known from elsewhere (`soulslab.arena.fitting.known_numbers`).
 
     Raises:
-        FitError: The recordings show fewer than two attacks.
+        FitError: The recordings show fewer than two attacks, or known numbers contradict each other.
     """
     o = observe(fights, knight)
     counts = Counter(attack.animation for attack in o.attacks if attack.is_attack)
@@ -140,7 +154,7 @@ def fit_boss(
     notes = _Notes()
     vitals = health(o)
     ratio = damage_ratio(o)
-    factor = ratio or Estimate(1.0, 0.8, 1.5)
+    factor = _narrowed_factor(ratio or Estimate(1.0, 0.8, 1.5), known.get("damage_scale[1]"))
     seen = choices(o, animations, vitals.phase_two_move)
     assumed = assume(seen, animations, vitals.phase_two_move)
     found = {animation: _windows(o, animation, factor.value, NO_OTHERS, assumed) for animation in animations}
@@ -179,13 +193,25 @@ def fit_boss(
         n_fights=len(fights),
         game_time_s=round(sum(fight.game_time_s for fight in fights), 2),
     )
+    result = narrow_fit(boss, uncertainty, animations, known)
     return Fit(
-        boss=boss,
-        uncertainty=uncertainty,
+        boss=result.boss,
+        uncertainty=result.uncertainty,
         moves=tuple(fitted),
         n_unexplained_hits=sum(id(hit) not in explained for hit in o.hits),
         n_hits=len(o.hits),
+        known=result.places,
+        contradictions=result.contradictions,
+        unused=result.unused,
     )
+
+
+def _narrowed_factor(measured: Estimate, known: Interval | None) -> Estimate:
+    """Return the factor of the damage in phase 2; damage that was seen only there is divided by it."""
+    if known is None:
+        return measured
+    (low, high), _ = narrowed((measured.low, measured.high), known)
+    return Estimate(measured.value if low <= measured.value <= high else (low + high) / 2, low, high)
 
 
 def _around(interval: tuple[float, float], number: float) -> tuple[float, float]:
