@@ -94,6 +94,11 @@ def default_options(env_id: str) -> dict[str, Any]:
     return msgspec.structs.asdict(ArenaOptions()) if env_id == ARENA_ID else {}
 
 
+def decision_s(options: Mapping[str, Any]) -> float:
+    """Return the game time of a decision (s) in the environment of a duel with these options."""
+    return float(options["step_ms"]) / 1000.0 if "step_ms" in options else DECISION_S
+
+
 class Duels:
     """N duels with their observations, rewards and reports.
 
