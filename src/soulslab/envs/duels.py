@@ -15,7 +15,7 @@ from soulslab.arena.boss_catalog import find_bosses, generated_seeds
 from soulslab.arena.boss_file import MAX_MOVES, Boss
 from soulslab.arena.boss_pool import N_SPARE, BossPool
 from soulslab.arena.duel_state import DUEL_STATE
-from soulslab.arena.features import write_state
+from soulslab.arena.features import write_state, write_states
 from soulslab.arena.held_out_rules import HeldOutRules
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.records import DECISION_S, DUEL, FIGHT_REPORT, REWARD_TERMS, TICKS_PER_S
@@ -233,6 +233,13 @@ class Duels:
         duel = self.simulator.duels[place]
         boss = {} if self._seeds is None else {"boss": f"generated:{self._seeds[duel.fight]}".encode()}
         return {"duel": duel.tobytes(), "state": self.state(place).tobytes(), **boss}
+
+    def states(self) -> NDArray[np.record]:
+        """Return the `DUEL_STATE` of all duels, (N,)."""
+        simulator = self.simulator
+        states = np.zeros(simulator.n_duels, DUEL_STATE)
+        write_states(simulator.duels, simulator.fight, states)
+        return states
 
     def state(self, place: int) -> NDArray[np.record]:
         """Return the `DUEL_STATE` of one duel, (1,)."""

@@ -7,6 +7,7 @@ state of the duel beside each observation.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -40,6 +41,8 @@ from soulslab.games import profile_path
 from soulslab.learn.demonstrations.data_set_metadata import DATA_NAME, METADATA_NAME, describe
 from soulslab.siphon.profile import Profile, load_profile
 from soulslab.siphon.recording.reading import Recording, read_recording
+
+_log = logging.getLogger(__name__)
 
 #: Quantities that a recording of a game needs, and those that are used if they are in it.
 NEEDED: Final = (
@@ -125,6 +128,13 @@ def _of_data_set(path: Path) -> list[RecordedFight]:
     boss = str(description.options.get("boss", ""))
     if len(generated_seeds(boss) or ()) > 1:
         raise fail(f"has fights against the bosses {boss}; a fit needs fights against one boss")
+    if description.options.get("skip_locked"):
+        _log.warning(
+            "%s: lacks the moments while the player was locked, so the windows of attacks are less exact; record with "
+            "skip_locked=false (fights record: --set env.options.skip_locked=false; evaluate: --option "
+            "skip_locked=false)",
+            description.folder,
+        )
     names = [f"episode_{number}" for number in range(description.n_episodes)]
     fights = []
     with Hdf5Reader() as reader:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import gymnasium
 import msgspec
 import numpy as np
-from gymnasium.vector import SyncVectorEnv, VectorEnv
+from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from soulslab.learn.environment import fight_names
@@ -118,7 +118,7 @@ class EpisodeCollector:
         self._env = env
         self._attacks = fight_names(env).attacks
         self._is_complete = n_first is None
-        self._states = _read_duel_states(env) if self._is_complete else None
+        self._states = self._read_states()
         self._running = {
             i: self._begin(observation, info, i, seed + i if seed is not None else None)
             for i in range(env.num_envs if n_first is None else min(n_first, env.num_envs))
@@ -137,7 +137,7 @@ class EpisodeCollector:
     ) -> dict[int, Episode]:
         """Add what ``env.step(actions)`` returned; return the episodes that ended, by the number of the environment."""
         observation, rewards, terminated, truncated, info = step
-        states, self._states = self._states, _read_duel_states(self._env) if self._is_complete else None
+        states, self._states = self._states, self._read_states()
         ended = {}
         for i, running in list(self._running.items()):
             is_over = bool(terminated[i] or truncated[i])
@@ -149,17 +149,25 @@ class EpisodeCollector:
                 seen = info["final_obs"][i] if is_over else observation
                 running.observations.append(_one(seen, None if is_over else i))
                 if states is not None:
-                    running.states.append(states[i])
+                    running.states.append(states[i : i + 1].tobytes())
                 running.masks.append(_mask(final if is_over and "action_mask" in final else info, i))
             if is_over:
                 report = final.get("fight", {})
                 fight = {name: report[name][i] for name in ("won", "killed_by") if name in report}
-                ended[i] = running.episode(fight, self._attacks, is_terminated=bool(terminated[i]))
+                episode = running.episode(fight, self._attacks, is_terminated=bool(terminated[i]))
+                if states is not None:
+                    # The environment shows its next fight already, so the last state is repeated.
+                    recorded = b"".join([*running.states, running.states[-1]])
+                    episode = episode._replace(duel_states=np.frombuffer(recorded, states.dtype))
+                ended[i] = episode
                 if self._is_complete:
                     self._running[i] = self._begin(observation, info, i)
                 else:
                     del self._running[i]
         return ended
+
+    def _read_states(self) -> NDArray[Any] | None:
+        return _read_duel_states(self._env) if self._is_complete else None
 
 
 class _Running(msgspec.Struct):
@@ -167,15 +175,13 @@ class _Running(msgspec.Struct):
 
     observations: list[Any]
     masks: list[Any]
-    states: list[Any] = []  # before each step
+    states: list[bytes] = []  # of the duel, before each step
     seed: int | None = None
     actions: list[int] = []
     rewards: list[float] = []
     n_decisions: list[int] = []
 
     def episode(self, fight: Mapping[str, Any], attacks: Sequence[str], *, is_terminated: bool) -> Episode:
-        # The environment shows its next fight already, so the last state is repeated.
-        states = [*self.states, *self.states[-1:]]
         return Episode(
             observations=stack(self.observations) if self.observations else None,
             actions=np.array(self.actions, np.int64),
@@ -186,21 +192,21 @@ class _Running(msgspec.Struct):
             is_won=bool(fight["won"]) if "won" in fight else None,
             seed=self.seed,
             killed_by=_killer(fight, attacks),
-            duel_states=np.array(states, states[0].dtype) if states else None,
         )
 
 
 def _read_duel_states(env: VectorEnv[Any, Any, Any]) -> NDArray[Any] | None:
     """Return copies of the fields of the present boss duels, structured (N,); None of other environments.
 
-    They are ``duel_states`` of a vector environment, or ``duel_state`` of each environment of a ``SyncVectorEnv``.
+    They are ``duel_states`` of a vector environment, or ``duel_state`` of each of its ``envs``.
     """
     base = env.unwrapped
     if hasattr(base, "duel_states"):
         states: NDArray[Any] = base.duel_states
         return states
-    if isinstance(base, SyncVectorEnv) and all(map(is_duel, base.envs)):
-        found = [getattr(each.unwrapped, "duel_state") for each in base.envs]  # noqa: B009 - not of a plain environment
+    envs: Any = getattr(base, "envs", ())
+    if envs and all(map(is_duel, envs)):
+        found = [each.unwrapped.duel_state for each in envs]
         return np.array(found, found[0].dtype)
     return None
 
