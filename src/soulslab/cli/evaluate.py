@@ -25,9 +25,9 @@ class EvaluateFlags:
         greedy: Only evaluate greedy actions; by default, greedy and sampled actions.
         sampled: Only evaluate sampled actions; by default, greedy and sampled actions.
         json: Also write the tables to this file.
-        record: Also record the fights as a data set in this folder, for soulslab boss fit and the dashboard, which shows
-            the first 1024 of the built-in fight with their picture. Then only greedy actions are evaluated, unless
-            --sampled is given.
+        record: Also record the fights as a data set in this folder, for soulslab boss fit and for the dashboard, which
+            shows the first 1024 of the built-in fight with their picture. Then only greedy actions are evaluated,
+            unless --sampled is given.
     """
 
     fights: Annotated[int, Parameter(validator=Number(gte=1))] = 1000

@@ -99,7 +99,7 @@ class FightRecorder(AbstractContextManager["FightRecorder"]):
             EnvironmentUsageError: With ``minutes``, the environment is not a duel.
         """
         if minutes is not None and not is_duel(self._env):
-            raise EnvironmentUsageError(f"the game time of {self._env_id} is not known; give a number of fights instead")
+            raise EnvironmentUsageError(f"the game time of {self._env_id} is not known; give a number of fights")
         for fight_seed in fresh_seeds(seed, self.writer.seeds):
             if n_fights is not None and self.n_fights >= n_fights:
                 return

@@ -61,11 +61,14 @@ def test_every_observation_of_a_duel_gives_the_same_moments(data_set, tmp_path, 
     np.testing.assert_array_equal(fight.moments, read_recorded_fights([data_set])[0].moments)
 
 
-def test_fields_that_are_only_the_observation_are_read(data_set, tmp_path):
-    (episode,) = record_random(tmp_path / "mine", ARENA_ID, {**JUDGE, "observation": "dict"}, 1)
-    with gymnasium.make(ARENA_ID, **JUDGE, observation="dict") as env:
-        with DemonstrationWriter(tmp_path / "other", env, {**JUDGE, "observation": "dict"}, "other") as writer:
-            writer.add(episode._replace(duel_states=None))
+def test_fields_that_are_only_the_observation_are_read(tmp_path):
+    options = {**JUDGE, "observation": "dict"}
+    (episode,) = record_random(tmp_path / "mine", ARENA_ID, options, 1)
+    with (
+        gymnasium.make(ARENA_ID, **options) as env,
+        DemonstrationWriter(tmp_path / "other", env, options, "other") as writer,
+    ):
+        writer.add(episode._replace(duel_states=None))
     (mine,), (other,) = (read_recorded_fights([tmp_path / name]) for name in ("mine", "other"))
     for name in MOMENT.names:
         np.testing.assert_allclose(other.moments[name], mine.moments[name], atol=1e-4)
