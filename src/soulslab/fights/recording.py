@@ -255,7 +255,7 @@ def reference_actions(options: ArenaOptions, seed: int) -> NDArray[np.int64]:
 
 
 #: `DUEL_STATE` with the tick of the fight: a person may cut a decision short.
-_TICKED_STATE: Final = np.dtype([*((name, *DUEL_STATE.fields[name][:1]) for name in DUEL_STATE.names), ("tick", "i8")])
+_TICKED_STATE: Final[np.dtype[Any]] = np.dtype([*DUEL_STATE.descr, ("tick", "i8")])
 #: Reward terms that are counters of the rules; the value for a step is the difference.
 _COUNTED: Final = (("roll", "n_rolls"), ("attack", "n_attacks"), ("hit_streak", "streak_gain"))
 
