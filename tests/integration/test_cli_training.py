@@ -9,6 +9,7 @@ import pytest
 from soulslab import cli
 from soulslab.dashboard.recorded_fights import read_fight_set, replay_fight
 from soulslab.envs.registration import IUDEX_DEMO_ID
+from soulslab.fights.fit_recordings import read_recorded_fights
 from soulslab.learn.run_folder import POLICY_NAME
 
 SMALL = [
@@ -60,11 +61,15 @@ def test_a_run_that_its_time_limit_ended_is_trained_to_the_end(caplog):
 
 
 def test_a_policy_of_the_simulator_fights_a_boss_of_a_real_game(tmp_path, trained):
-    words = ["evaluate", "run", "--env", IUDEX_DEMO_ID, "--option", "stand_in=true", "--fights", "1", "--greedy"]
-    assert cli.run([*words, "--json", "report.json"]) == 0
+    words = ["evaluate", "run", "--env", IUDEX_DEMO_ID, "--option", "stand_in=true", "--fights", "2", "--greedy"]
+    assert cli.run([*words, "--json", "report.json", "--record", "judged"]) == 0
     (row,) = json.loads((tmp_path / "report.json").read_text())
-    assert (row["env"], row["stand_in"], row["n_fights"]) == (IUDEX_DEMO_ID, True, 1)
+    assert (row["env"], row["stand_in"], row["n_fights"]) == (IUDEX_DEMO_ID, True, 2)
     assert "boss" not in row
+    fights = read_recorded_fights([tmp_path / "judged"])
+    assert all(fight.moments["boss_hp"][0] == 1037 for fight in fights)
+    # Both fights were played in one game, although the policy was trained in eight environments.
+    assert [fight.seed is None for fight in read_fight_set(tmp_path / "judged").fights] == [False, True]
 
 
 def test_an_option_that_the_other_environment_does_not_have(trained, capsys):

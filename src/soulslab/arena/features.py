@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from soulslab.arena.duel_state import MAX_ANIMATION_S
 from soulslab.arena.kernel import kernel, rule
 from soulslab.arena.knight_file import load_knight
-from soulslab.arena.records import TICKS_PER_S, Record
+from soulslab.arena.records import TICKS_PER_S, Record, Table
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
 
 _SCALARS = (
@@ -114,6 +114,13 @@ def write_state(d: Record, f: Record, s: Record) -> None:
     s.boss_animation, s.boss_animation_duration = d.b_anim, animation_time(d.b_anim_ticks)
     s.boss_bin_duration = animation_time(d.b_bin_ticks)
     s.lock_on = d.lock_on
+
+
+@kernel
+def write_states(duels: Table, fights: Table, states: Table) -> None:
+    """Write duels (N,) as `DUEL_STATE` records (N,), given the rules of the fights (K,)."""
+    for i in range(duels.shape[0]):
+        write_state(duels[i], fights[duels[i].fight], states[i])
 
 
 @kernel

@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.output import EXIT_OK, check_file, counted, print_line, table_console
-from soulslab.cli.parameters import EnvironmentFlags, Flag, Repeated, Seed, TokenFile, find_run
+from soulslab.cli.parameters import EnvironmentFlags, Flag, Minutes, Repeated, Seed, TokenFile, find_run
 from soulslab.errors import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def record(
     *,
     name: Annotated[str, Parameter(name="--boss")] = "judge",
     player: Literal["probe", "reference"] = "probe",
-    minutes: Annotated[float, Parameter(validator=Number(gt=0, lte=600))] = 20.0,
+    minutes: Minutes = 20.0,
     seed: Seed = 0,
     no_top_up: Flag = False,
 ) -> int:
@@ -118,8 +118,7 @@ def fit(
     Writes the boss file, its uncertainty file and a picture, and prints what is known, and what to record next.
 
     Args:
-        recordings: Folders of boss record, data sets of fights record (of a policy, or with observation=dict), or files
-            of siphon record.
+        recordings: Folders of boss record, data sets of fights record or evaluate --record, or files of siphon record.
         out: The boss file, which is replaced if it exists.
         profile: Game or profile of a file of siphon record.
         name: Name of the boss.

@@ -19,13 +19,15 @@ class EvaluateFlags:
 
     Attributes:
         fights: Number of fresh fights.
-        envs: Number of environments (for real games: of processes); by default, as in training.
+        envs: Number of environments (for real games: of processes); by default, as in training, and one if --env names
+            another environment than the built-in fight.
         seed: Seed of the fights.
         greedy: Only evaluate greedy actions; by default, greedy and sampled actions.
         sampled: Only evaluate sampled actions; by default, greedy and sampled actions.
         json: Also write the tables to this file.
-        record: Also record the fights as a data set in this folder, which the dashboard shows; of the built-in fight,
-            the first 1024 with their picture. Then only greedy actions are evaluated, unless --sampled is given.
+        record: Also record the fights as a data set in this folder, for soulslab boss fit and for the dashboard, which
+            shows the first 1024 of the built-in fight with their picture. Then only greedy actions are evaluated,
+            unless --sampled is given.
     """
 
     fights: Annotated[int, Parameter(validator=Number(gte=1))] = 1000
@@ -71,6 +73,12 @@ def evaluate(
     policy = load_player(run)
     header = policy.header
     env_id, options = environment.choose(header.env_id, header.env_options, run)
+    n_envs = None
+    if env_id == ARENA_ID:
+        # Only the first fight of an environment has a seed, with which the dashboard repeats it.
+        n_envs = MANY if flags.record else None
+    elif env_id != header.env_id:
+        n_envs = 1  # of the environments of a training in the simulator, each would be a game
     evaluations = {}
     sink = ConsoleSink()
     for selection in flags.selections():
@@ -78,8 +86,7 @@ def evaluate(
             env_id=env_id,
             env_options=options,
             n_fights=flags.fights,
-            # Only the first fight of an environment has a seed, with which the dashboard repeats it.
-            n_envs=flags.envs or (MANY if flags.record and env_id == ARENA_ID else None),
+            n_envs=flags.envs or n_envs,
             seed=flags.seed,
             deterministic=selection == "greedy",
         )

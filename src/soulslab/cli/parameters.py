@@ -26,6 +26,8 @@ Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 #: An option that may be repeated.
 Repeated: TypeAlias = Annotated[list[str] | None, Parameter(negative="")]
 Overrides: TypeAlias = Annotated[list[str] | None, Parameter(name="--set", negative="")]
+#: Game time of a recording.
+Minutes: TypeAlias = Annotated[float, Parameter(validator=Number(gt=0, lte=600))]
 PositiveFloat: TypeAlias = Annotated[float, Parameter(validator=Number(gt=0))]
 PrometheusPort: TypeAlias = Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))]
 #: The flag ``--token-file``; see `token_options`. Its value may be ``-``.

@@ -301,7 +301,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
     @property
     def duel_states(self) -> NDArray[np.record]:
         """`DUEL_STATE` records of all fights, (N,); they are computed when they are read."""
-        return np.concatenate([self._duels.state(place) for place in range(self.num_envs)])
+        return self._duels.states()
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None

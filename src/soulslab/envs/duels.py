@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
@@ -15,7 +16,7 @@ from soulslab.arena.boss_catalog import find_bosses, generated_seeds
 from soulslab.arena.boss_file import MAX_MOVES, Boss
 from soulslab.arena.boss_pool import N_SPARE, BossPool
 from soulslab.arena.duel_state import DUEL_STATE
-from soulslab.arena.features import write_state
+from soulslab.arena.features import write_state, write_states
 from soulslab.arena.held_out_rules import HeldOutRules
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.records import DECISION_S, DUEL, FIGHT_REPORT, REWARD_TERMS, TICKS_PER_S
@@ -92,6 +93,11 @@ class ArenaOptions(msgspec.Struct, frozen=True, kw_only=True):
 def default_options(env_id: str) -> dict[str, Any]:
     """Return the default options of ``soulslab/Arena-v0``, which its data sets also hold; {} for other environments."""
     return msgspec.structs.asdict(ArenaOptions()) if env_id == ARENA_ID else {}
+
+
+def decision_s(options: Mapping[str, Any]) -> float:
+    """Return the game time of a decision (s) in the environment of a duel with these options."""
+    return float(options["step_ms"]) / 1000.0 if "step_ms" in options else DECISION_S
 
 
 class Duels:
@@ -228,6 +234,13 @@ class Duels:
         duel = self.simulator.duels[place]
         boss = {} if self._seeds is None else {"boss": f"generated:{self._seeds[duel.fight]}".encode()}
         return {"duel": duel.tobytes(), "state": self.state(place).tobytes(), **boss}
+
+    def states(self) -> NDArray[np.record]:
+        """Return the `DUEL_STATE` of all duels, (N,)."""
+        simulator = self.simulator
+        states = np.zeros(simulator.n_duels, DUEL_STATE)
+        write_states(simulator.duels, simulator.fight, states)
+        return states
 
     def state(self, place: int) -> NDArray[np.record]:
         """Return the `DUEL_STATE` of one duel, (1,)."""

@@ -1,15 +1,15 @@
 """Recordings that a boss can be fitted to, and what a fit writes.
 
 Three kinds of recordings are read: folders of ``soulslab boss record`` (60 moments a second), recordings of
-``soulslab siphon record`` (the rate of the recording), and data sets with the fields of a duel (one moment per step),
-as observations (``soulslab fights record``) or beside them (``soulslab fights record --policy`` and
-``soulslab fleet play --record``).
+``soulslab siphon record`` (the rate of the recording), and data sets of duels (one moment per step), which have the
+state of the duel beside each observation.
 """
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -30,16 +30,19 @@ from soulslab.arena.fitting.recorded_fight import (
     read_fights,
 )
 from soulslab.arena.knight_file import load_knight
-from soulslab.arena.records import TICKS_PER_DECISION, TICKS_PER_S
+from soulslab.arena.records import DECISION_S, TICKS_PER_S
 from soulslab.arena.uncertainty import uncertainty_path
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
 from soulslab.config.hdf5_files import Hdf5Node, Hdf5Reader
 from soulslab.config.writing import dump_settings
+from soulslab.envs.duels import decision_s
 from soulslab.errors import BossFileError, DemonstrationError, RecordingError
 from soulslab.games import profile_path
 from soulslab.learn.demonstrations.data_set_metadata import DATA_NAME, METADATA_NAME, describe
 from soulslab.siphon.profile import Profile, load_profile
 from soulslab.siphon.recording.reading import Recording, read_recording
+
+_log = logging.getLogger(__name__)
 
 #: Quantities that a recording of a game needs, and those that are used if they are in it.
 NEEDED: Final = (
@@ -125,36 +128,59 @@ def _of_data_set(path: Path) -> list[RecordedFight]:
     boss = str(description.options.get("boss", ""))
     if len(generated_seeds(boss) or ()) > 1:
         raise fail(f"has fights against the bosses {boss}; a fit needs fights against one boss")
+    if description.options.get("skip_locked"):
+        _log.warning(
+            "%s: lacks the moments while the player was locked, so the windows of attacks are less exact; record with "
+            "skip_locked=false (fights record: --set env.options.skip_locked=false; evaluate: --option "
+            "skip_locked=false)",
+            description.folder,
+        )
     names = [f"episode_{number}" for number in range(description.n_episodes)]
     fights = []
     with Hdf5Reader() as reader:
         for _, node in reader.read_items(description.folder / DATA_NAME, fail, names):
             infos = node.items.get("infos", Hdf5Node(attrs={}))
-            places = (node.items.get("observations"), infos.items.get("duel"))
+            # Data sets of other programs may have the fields as observations only.
+            places = (infos.items.get("duel"), node.items.get("observations"))
             fields = next((each for each in places if each and "boss_animation_duration" in each.items), None)
             if fields is None:
-                raise fail("does not show the boss; record a policy, or add --set env.options.observation=dict")
+                raise fail(
+                    "does not show the boss, because its fights are not boss duels, or were recorded by an earlier "
+                    "version or another program; record boss duels with soulslab fights record"
+                )
             try:
-                fights.append(_of_episode(fields, infos, is_restored=description.player == TOPPED_UP_PROBE))
+                ticks = _ticks_of_episode(fields, infos, description.options)
+                is_restored = description.player == TOPPED_UP_PROBE
+                fights.append(fight_of_states(fields.array, ticks, is_restored=is_restored))
             except (KeyError, ValueError, TypeError, IndexError) as error:
                 raise fail(f"is damaged: {error}") from error
     return fights
 
 
-def _of_episode(fields: Hdf5Node, infos: Hdf5Node, *, is_restored: bool) -> RecordedFight:
+def _ticks_of_episode(fields: Hdf5Node, infos: Hdf5Node, options: Mapping[str, Any]) -> NDArray[np.int64]:
+    if "tick" in fields.items:
+        return np.asarray(fields.array("tick"), np.int64)
     n = len(fields.array("phase")) - 1
     taken = np.asarray(infos.array("n_decisions") if "n_decisions" in infos.items else np.ones(n + 1), np.int64)
-    return fight_of_states(fields.array, taken[-n:], is_restored=is_restored)
+    return ticks_of(taken[-n:], decision_s(options))
+
+
+def ticks_of(n_decisions: NDArray[np.int64], step_s: float = DECISION_S) -> NDArray[np.int64]:
+    """Return the ticks at the start and after each step, int64 (T + 1,).
+
+    ``n_decisions`` are those of each step, (T,), and ``step_s`` is the game time of a decision.
+    """
+    return np.rint(np.concatenate([[0], np.cumsum(n_decisions)]) * step_s * TICKS_PER_S).astype(np.int64)
 
 
 def fight_of_states(
-    read: Callable[[str], NDArray[Any]], n_decisions: NDArray[np.int64], *, is_restored: bool = False
+    read: Callable[[str], NDArray[Any]], ticks: NDArray[np.int64], *, is_restored: bool = False
 ) -> RecordedFight:
     """Return a fight, one moment a step.
 
     Args:
         read: Returns a field of the duel at the start and after each step, (T + 1, size).
-        n_decisions: Decisions of each step, (T,).
+        ticks: Ticks at the start and after each step, (T + 1,).
         is_restored: Whether the player's health was restored after each state with less than `TOP_UP_BELOW` of it.
     """
 
@@ -167,7 +193,7 @@ def fight_of_states(
     names = load_knight().animations
     boss_names = (*BOSS_ANIMATIONS, _UNNAMED)  # -1 is the last one
     columns = {
-        "tick": np.concatenate([[0], np.cumsum(n_decisions)])[: len(player)] * TICKS_PER_DECISION,
+        "tick": ticks[: len(player)],
         "player_time_s": column("player_animation_duration")[:, 0],
         "boss_time_s": column("boss_animation_duration")[:, 0],
         "player_z": player[:, 2],

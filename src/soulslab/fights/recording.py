@@ -28,13 +28,13 @@ from soulslab.arena.simulator import CENTRE_FREE_M, Simulator
 from soulslab.arena.vocabulary import N_ACTIONS, NOTHING
 from soulslab.arena.window.key_log import KeyLog, Replay, State, read_key_log
 from soulslab.config import load_settings
-from soulslab.envs.duels import ArenaOptions, default_options, make_options
+from soulslab.envs.duels import ArenaOptions, decision_s, default_options, make_options
 from soulslab.envs.registration import ARENA_ID
 from soulslab.envs.rewards import reward_weights
 from soulslab.envs.spaces import ROW_NAMES, duel_observation, row
 from soulslab.errors import DemonstrationError, EnvironmentUsageError, KeyLogError
 from soulslab.learn.demonstrations.data_set_metadata import describe
-from soulslab.learn.demonstrations.recorded_episode import RECORDING, Episode, PolicyActor, play_episode, stack
+from soulslab.learn.demonstrations.recorded_episode import RECORDING, Episode, PolicyActor, is_duel, play_episode, stack
 from soulslab.learn.demonstrations.writing import DemonstrationWriter
 from soulslab.learn.environment import environment_seed, sizes_of_one
 from soulslab.learn.policy_header import Player
@@ -55,29 +55,12 @@ def make_fight(env_id: str, options: Mapping[str, Any]) -> gymnasium.Env[Any, An
         raise EnvironmentUsageError(f"{env_id}: cannot be made with these options: {error}") from error
 
 
-def play_policy(env: gymnasium.Env[Any, Any], player: Player, seed: int, env_id: str) -> Episode:
-    """Play a fight of a policy; the episode of a duel has its states, so that a boss can be fitted to it."""
-    duel: Any = env.unwrapped
-    hands = PolicyActor(player, env.observation_space, env_id)
-    if not hasattr(duel, "duel_state"):
-        return play_episode(env, hands, seed)
-    states: list[Any] = []
-
-    def act(observation: Any, mask: NDArray[np.bool_] | None, n_decisions: int) -> int:
-        states.append(duel.duel_state.copy())
-        return hands(observation, mask, n_decisions)
-
-    episode = play_episode(env, act, seed)
-    states.append(duel.duel_state.copy())
-    return episode._replace(duel_states=np.array(states, states[0].dtype))
-
-
 class FightRecorder(AbstractContextManager["FightRecorder"]):
     """Records fights of one environment into one data set; as a context it keeps the recorded fights after an error.
 
     The data set of ``writer`` also has the fights of earlier recordings. ``n_wins`` is 0 if the environment does not
-    report wins; ``n_steps`` counts recorded environment steps. Raises the errors of `DemonstrationWriter`, and
-    `EnvironmentUsageError` if an option is wrong.
+    report wins; ``n_steps`` counts recorded environment steps, ``n_decisions`` game decisions. Raises the errors of
+    `DemonstrationWriter`, and `EnvironmentUsageError` if an option is wrong.
     """
 
     def __init__(
@@ -102,7 +85,32 @@ class FightRecorder(AbstractContextManager["FightRecorder"]):
             self._env.close()
             raise
         self._folder = folder
-        self.n_fights = self.n_wins = self.n_steps = 0
+        self.n_fights = self.n_wins = self.n_steps = self.n_decisions = 0
+
+    def seeds(self, seed: int, *, n_fights: int | None = None, minutes: float | None = None) -> Iterator[int]:
+        """Yield the seed of each fight to record, until enough was recorded; see `fight_seeds`.
+
+        Args:
+            seed: Determines the seeds, of which those in the data set are left out.
+            n_fights: Number of fights; None for no limit.
+            minutes: Game time of all fights, of which the last one is completed; None for no limit.
+
+        Raises:
+            EnvironmentUsageError: With ``minutes``, the environment is not a duel.
+        """
+        if minutes is not None and not is_duel(self._env):
+            raise EnvironmentUsageError(f"the game time of {self._env_id} is not known; give a number of fights")
+        for fight_seed in fresh_seeds(seed, self.writer.seeds):
+            if n_fights is not None and self.n_fights >= n_fights:
+                return
+            if minutes is not None and self.game_time_s >= 60.0 * minutes:
+                return
+            yield fight_seed
+
+    @property
+    def game_time_s(self) -> float:
+        """Game time of the recorded fights of a duel (s)."""
+        return self.n_decisions * decision_s(self._options)
 
     def record_actions(self, actions: NDArray[np.int64], seed: int) -> Episode:
         """Replay the action of each decision, int64 (decisions,), of a fight in the arena, and record it.
@@ -127,7 +135,7 @@ class FightRecorder(AbstractContextManager["FightRecorder"]):
         """
         alike = self._env.metadata.get("policies_of", ())
         player.header.check_env(self._env_id, sizes_of_one(self._env), alike=alike)
-        episode = play_policy(self._env, player, seed, self._env_id)
+        episode = play_episode(self._env, PolicyActor(player, self._env.observation_space, self._env_id), seed)
         self.add(episode)
         return episode
 
@@ -139,7 +147,7 @@ class FightRecorder(AbstractContextManager["FightRecorder"]):
         and the errors of `add`.
         """
         duel: Any = self._env.unwrapped
-        if not hasattr(duel, "duel_state"):
+        if not is_duel(self._env):
             raise EnvironmentUsageError(f"the probing player can only fight duels, not {self._env_id}")
         if is_restored and not hasattr(duel, "restore_player"):
             raise EnvironmentUsageError(
@@ -167,6 +175,7 @@ class FightRecorder(AbstractContextManager["FightRecorder"]):
         self.n_fights += 1
         self.n_wins += bool(episode.is_won)
         self.n_steps += len(episode.actions)
+        self.n_decisions += int(episode.n_decisions.sum())
 
     def arena_options(self) -> ArenaOptions:
         """Return the options of the arena, for players that only support it.
@@ -210,9 +219,13 @@ def fight_seeds(seed: int, n_fights: int, recorded: Collection[int] = ()) -> lis
     ``seed`` determines the first one, and each further seed is larger by 1. Seeds that are already recorded are left
     out.
     """
+    return list(islice(fresh_seeds(seed, recorded), n_fights))
+
+
+def fresh_seeds(seed: int, recorded: Collection[int]) -> Iterator[int]:
+    """Yield the seeds of `fight_seeds` without an end."""
     first = environment_seed(seed, RECORDING)
-    fresh = (each for i in count() if (each := (first + i) % SEEDS) not in recorded)
-    return list(islice(fresh, n_fights))
+    return (each for i in count() if (each := (first + i) % SEEDS) not in recorded)
 
 
 def record_fight(recorder: FightRecorder, seed: int) -> Episode:
@@ -241,6 +254,8 @@ def reference_actions(options: ArenaOptions, seed: int) -> NDArray[np.int64]:
     return np.array(actions, np.int64)
 
 
+#: `DUEL_STATE` with the tick of the fight: a person may cut a decision short.
+_TICKED_STATE: Final[np.dtype[Any]] = np.dtype([*DUEL_STATE.descr, ("tick", "i8")])
 #: Reward terms that are counters of the rules; the value for a step is the difference.
 _COUNTED: Final = (("roll", "n_rolls"), ("attack", "n_attacks"), ("hit_streak", "streak_gain"))
 
@@ -279,6 +294,7 @@ class _EpisodeBuilder:
         self._options = options
         self._weights = reward_weights(options.reward)
         self._observations: list[Any] = []
+        self._states: list[Any] = []
         self._masks: list[NDArray[np.bool_]] = []
         self._actions: list[int] = []
         self._taken: list[int] = []
@@ -312,6 +328,7 @@ class _EpisodeBuilder:
             n_decisions=np.array(self._taken, np.int64),
             is_terminated=is_terminated,
             is_won=is_won,
+            duel_states=np.concatenate(self._states),
         )
 
     def _begin_decision(self, duel: Record, action: int, *, is_first: bool) -> None:
@@ -354,14 +371,18 @@ class _EpisodeBuilder:
         mask = np.zeros(N_ACTIONS, np.bool_)
         write_mask(duel, self._rules, mask)
         self._masks.append(mask)
+        states = np.zeros(1, DUEL_STATE)
+        write_state(duel, self._rules, states[0])
+        ticked = np.zeros(1, _TICKED_STATE)
+        ticked[list(DUEL_STATE.names or ())] = states
+        ticked["tick"] = duel.tick
+        self._states.append(ticked)
         kind = self._options.observation
         if kind in ROW_NAMES:
             features = np.zeros(len(ROW_NAMES[kind]), np.float32)
             (write_relative if kind == "relative" else write_features)(duel, self._rules, features)
             self._observations.append(features)
             return
-        states = np.zeros(1, DUEL_STATE)
-        write_state(duel, self._rules, states[0])
         self._observations.append(row(duel_observation(states), 0))
 
     def _from_centre_m(self, duel: Record) -> float:

@@ -31,12 +31,12 @@ from soulslab.arena.knight_file import load_knight
 from soulslab.config import without_secrets
 from soulslab.config.input_files import parse_json, read_bytes
 from soulslab.errors import ConfigError, EnvironmentUsageError
-from soulslab.fights.fit_recordings import fight_of_states, read_recorded_fights, write_fit
+from soulslab.fights.fit_recordings import fight_of_states, read_recorded_fights, ticks_of, write_fit
 from soulslab.fights.prediction import trained_facts
-from soulslab.fights.recording import make_fight, play_policy
+from soulslab.fights.recording import make_fight
 from soulslab.learn.archive import write_atomically
 from soulslab.learn.checkpoint import CheckpointStore
-from soulslab.learn.demonstrations.recorded_episode import RECORDING
+from soulslab.learn.demonstrations.recorded_episode import RECORDING, PolicyActor, is_duel, play_episode
 from soulslab.learn.environment import environment_seed, sizes_of_one
 from soulslab.learn.evaluate import Interval, wilson_interval
 from soulslab.learn.players import load_player
@@ -282,10 +282,10 @@ def record_duel(env: gymnasium.Env[Any, Any], player: Player, seed: int, env_id:
     Raises `EnvironmentUsageError` if the environment is not a duel, and `IncompatibleCheckpointError` if the policy
     cannot play it.
     """
-    if not hasattr(env.unwrapped, "duel_state"):
+    if not is_duel(env):
         raise EnvironmentUsageError(f"only duels can be recorded for a fit, not {env_id}")
     player.header.check_env(env_id, sizes_of_one(env), alike=env.metadata.get("policies_of", ()))
-    episode = play_policy(env, player, seed, env_id)
+    episode = play_episode(env, PolicyActor(player, env.observation_space, env_id), seed)
     states: Any = episode.duel_states
-    fight = fight_of_states(lambda name: states[name], episode.n_decisions)
+    fight = fight_of_states(lambda name: states[name], ticks_of(episode.n_decisions))
     return msgspec.structs.replace(fight, player="policy"), bool(episode.is_won)

@@ -1,5 +1,6 @@
 """``soulslab fights``: its flags and errors."""
 
+import logging
 import subprocess
 import sys
 
@@ -7,10 +8,12 @@ import numpy as np
 import pytest
 
 from soulslab import cli
+from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.boss_file import load_boss
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import LiveFight, LiveFightOptions
 from soulslab.arena.window.key_log import KeyLogWriter
+from soulslab.fights.fit_recordings import read_recorded_fights
 from soulslab.fights.recording import fight_seeds
 from soulslab.learn.demonstrations.data_set_metadata import describe
 from soulslab.learn.demonstrations.reading import read_outcomes
@@ -70,6 +73,34 @@ def test_a_key_log(out, tmp_path):
     assert describe(out).n_episodes == 1
 
 
+def test_an_amount_of_game_time_in_an_environment(out, tmp_path, caplog):
+    caplog.set_level(logging.INFO, "soulslab")
+    config = tmp_path / "game.toml"
+    config.write_text('[env]\nid = "soulslab/DarkSouls3Iudex-v0"\n[env.options]\nphase = "1"\nskip_locked = true\n')
+    record = ["fights", "record", str(out), "--config", str(config), "--env", "soulslab/Arena-v0", "--minutes", "0.5"]
+    assert cli.run(record) == cli.EXIT_OK
+    description = describe(out)
+    assert (description.env_id, description.player) == ("soulslab/Arena-v0", "reference")
+    fights = read_recorded_fights([out])
+    # The last moment of a fight is left out, and a step may skip several decisions.
+    assert sum(fight.game_time_s for fight in fights) > 20
+    assert sum(fight.game_time_s for fight in fights[:-1]) < 30
+    assert cli.run([*record, "--append"]) == cli.EXIT_OK
+    assert describe(out).n_episodes > len(fights)
+
+
+def test_a_boss_is_fitted_to_recorded_fights_and_evaluations(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    evaluate = ["evaluate", "judge", "--fights", "4", "--record", "evaluated", "--option", "skip_locked=false"]
+    for words in (evaluate, ["fights", "record", "shown", "--fights", "1"]):
+        assert cli.run(words) == cli.EXIT_OK
+    assert cli.run(["boss", "fit", "evaluated", "shown", "--out", "fitted.toml"]) == cli.EXIT_OK
+    fitted, true = find_boss(tmp_path / "fitted.toml"), find_boss("judge")
+    found = {move.animation for move in fitted.moves} & {move.animation for move in true.moves}
+    assert fitted.hp == true.hp
+    assert len(found) >= 15
+
+
 def test_relative_folders(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     record = ["fights", "record", "recorded/judge", "--fights", "1", "--phase", "1"]
@@ -96,6 +127,11 @@ def test_a_failure_creates_no_data_set(tmp_path, monkeypatch):
     ("flags", "code", "said"),
     [
         (["--policy", "x", "--keys", "y"], cli.EXIT_USAGE, "cannot be combined"),
+        (["--fights", "2", "--minutes", "1"], cli.EXIT_USAGE, "--fights and --minutes: cannot be combined"),
+        (["--minutes", "1", "--keys", "y"], cli.EXIT_USAGE, "--minutes: is not for key logs"),
+        (["--fights", "2", "--player", "human"], cli.EXIT_USAGE, "--fights: is not for key logs"),
+        (["--env", "CartPole-v1", "--minutes", "1"], cli.EXIT_USAGE, "the game time of CartPole-v1 is not known"),
+        (["--env", "CartPole-v1"], cli.EXIT_USAGE, "the probing player can only fight duels, not CartPole-v1"),
         (["--top-up"], cli.EXIT_USAGE, "only restores the health of --player probe"),
         (["--boss", "jugde"], cli.EXIT_USAGE, "did you mean 'judge'"),
         (["--set", "env.id=toys/Nothing-v0"], cli.EXIT_USAGE, "toys"),

@@ -22,17 +22,18 @@ from soulslab.errors import BossFileError, DemonstrationError, RecordingError
 from soulslab.fights.fit_recordings import NEEDED, read_recorded_fights, write_fit
 from soulslab.fights.fit_recordings import _of_recording as fights_of_recording
 from soulslab.games.arena import PROFILE_PATH
+from soulslab.learn.demonstrations.writing import DemonstrationWriter
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.recording.reading import Recording
-from support.fights import record_reference
+from support.fights import record_random, record_reference
 
-DICT = {"boss": "judge", "observation": "dict", "random_pose": True}
+JUDGE = {"boss": "judge", "random_pose": True}
 
 
 @pytest.fixture(scope="module")
 def data_set(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data") / "fights"
-    record_reference(folder, DICT, 6)
+    record_reference(folder, JUDGE, 6)
     return folder
 
 
@@ -53,9 +54,30 @@ def test_a_boss_is_fitted_to_a_data_set_of_fights(data_set):
     assert found.coverage >= 0.8
 
 
-def test_locked_steps_that_were_skipped_keep_their_time(tmp_path):
-    record_reference(tmp_path / "skipped", {**DICT, "skip_locked": True}, 1)
+@pytest.mark.parametrize("observation", ["dict", "boxes", "relative"])
+def test_every_observation_of_a_duel_gives_the_same_moments(data_set, tmp_path, observation):
+    record_reference(tmp_path / "seen", {**JUDGE, "observation": observation}, 1)
+    (fight,) = read_recorded_fights([tmp_path / "seen"])
+    np.testing.assert_array_equal(fight.moments, read_recorded_fights([data_set])[0].moments)
+
+
+def test_fields_that_are_only_the_observation_are_read(tmp_path):
+    options = {**JUDGE, "observation": "dict"}
+    (episode,) = record_random(tmp_path / "mine", ARENA_ID, options, 1)
+    with (
+        gymnasium.make(ARENA_ID, **options) as env,
+        DemonstrationWriter(tmp_path / "other", env, options, "other") as writer,
+    ):
+        writer.add(episode._replace(duel_states=None))
+    (mine,), (other,) = (read_recorded_fights([tmp_path / name]) for name in ("mine", "other"))
+    for name in MOMENT.names:
+        np.testing.assert_allclose(other.moments[name], mine.moments[name], atol=1e-4)
+
+
+def test_locked_steps_that_were_skipped_keep_their_time(tmp_path, caplog):
+    record_reference(tmp_path / "skipped", {**JUDGE, "skip_locked": True}, 1)
     (fight,) = read_recorded_fights([tmp_path / "skipped"])
+    assert "lacks the moments while the player was locked" in caplog.text
     steps = np.diff(fight.moments["tick"])
     assert steps.max() > 6
     assert (steps % 6 == 0).all()
@@ -65,13 +87,13 @@ def test_locked_steps_that_were_skipped_keep_their_time(tmp_path):
 
 
 def test_a_data_set_that_does_not_show_the_boss_is_refused(tmp_path):
-    record_reference(tmp_path / "features", {"boss": "judge"}, 1)
-    with pytest.raises(DemonstrationError, match="observation=dict"):
-        read_recorded_fights([tmp_path / "features"])
+    record_random(tmp_path / "poles", "CartPole-v1", {}, 1)
+    with pytest.raises(DemonstrationError, match="record boss duels with soulslab fights record"):
+        read_recorded_fights([tmp_path / "poles"])
 
 
 def test_a_data_set_of_several_bosses_is_refused(tmp_path):
-    record_reference(tmp_path / "range", {**DICT, "boss": "generated:2-5"}, 1)
+    record_reference(tmp_path / "range", {**JUDGE, "boss": "generated:2-5"}, 1)
     with pytest.raises(DemonstrationError, match=r"fights against the bosses generated:2-5; a fit needs .* one boss"):
         read_recorded_fights([tmp_path / "range"])
 

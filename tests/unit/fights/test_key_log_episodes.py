@@ -8,12 +8,13 @@ from soulslab.arena.boss_file import load_boss
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import BUTTONS, PRESSES, LiveFight, LiveFightOptions
 from soulslab.arena.player_rules import is_open
-from soulslab.arena.records import TICKS_PER_DECISION
+from soulslab.arena.records import TICKS_PER_DECISION, TICKS_PER_S
 from soulslab.arena.vocabulary import ACTIONS, FIRST_ROLL, LIGHT_ATTACK, NOTHING
 from soulslab.arena.window.key_log import KeyLogWriter, read_key_log
 from soulslab.envs.duels import ArenaOptions, make_options
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import EnvironmentUsageError, KeyLogError
+from soulslab.fights.fit_recordings import read_recorded_fights
 from soulslab.fights.recording import FightRecorder, episodes_of_key_log, record_key_log
 from soulslab.learn.demonstrations.data_set_metadata import describe
 from soulslab.learn.demonstrations.recorded_episode import play_episode
@@ -103,6 +104,13 @@ def test_keys_between_decision_times(judge, tmp_path):
     writer.close(game)
     options = ArenaOptions(phase="1", reward={"boss_damage": 1.0, "roll": 100.0, "attack": 10000.0})
     (episode,) = episodes_of_key_log(read_key_log(path), options)
+    with FightRecorder(tmp_path / "fights", ARENA_ID, {"phase": "1"}, "human") as recorder:
+        record_key_log(recorder, path)
+    (fight,) = read_recorded_fights([tmp_path / "fights"])
+    ticks, boss_s = np.diff(fight.moments["tick"]), np.diff(fight.moments["boss_time_s"])
+    assert (ticks < TICKS_PER_DECISION).any()
+    same = (np.diff(fight.moments["boss_animation"]) == 0) & (boss_s > 0.0)
+    np.testing.assert_allclose(boss_s[same], ticks[same] / TICKS_PER_S, atol=1e-5)
     assert episode.masks[np.arange(len(episode.actions)), episode.actions].all()
     pressed = episode.actions[(episode.actions >= FIRST_ROLL) & (episode.actions < NOTHING)]
     assert pressed.tolist() == pressed_at

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from itertools import islice
 
 import gymnasium
 import numpy as np
@@ -33,6 +34,7 @@ from soulslab.learn.configs import config_path
 from soulslab.learn.demonstrations.data_set_metadata import describe
 from soulslab.learn.demonstrations.reading import read_outcomes
 from soulslab.learn.environment import EVALUATION, TRAINING, environment_seed
+from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.inputs import ExtraInputs
 from soulslab.learn.policy import Policy, PolicyHeader
 from soulslab.learn.settings import NetworkSettings
@@ -158,6 +160,43 @@ def test_a_policy_of_another_environment(out):
         pytest.raises(IncompatibleCheckpointError, match="was trained on toys/Lights-v0"),
     ):
         recorder.play(policy(env_id="toys/Lights-v0"), 0)
+
+
+@pytest.mark.parametrize("options", [ARENA, {"boss": "generated:1-3"}])
+def test_an_evaluation_records_the_states_of_the_duels(options):
+    episodes = []
+    settings = EvaluationSettings(env_id=ARENA_ID, env_options=options, n_fights=4, n_envs=2)
+    evaluate(policy(), settings, record=episodes.append)
+    assert len(episodes) == 4
+    seeded = [episode for episode in episodes if episode.seed is not None]
+    assert len(seeded) == 2
+    for episode in seeded:
+        # The last state is that before the last step, because the environment shows its next fight already.
+        np.testing.assert_array_equal(episode.duel_states[:-1], play_again(ARENA_ID, options, episode).duel_states[:-1])
+        assert len(episode.duel_states) == len(episode.actions) + 1
+
+
+def test_fights_are_recorded_until_their_game_time_is_over(out):
+    n_fights = 0
+    for _ in range(2):
+        with FightRecorder(out, ARENA_ID, ARENA, "reference", is_continued=True) as recorder:
+            taken = [
+                record_fight(recorder, seed).n_decisions.sum() for seed in islice(recorder.seeds(3, minutes=0.5), 100)
+            ]
+        # A decision has 100 ms, also in a step that skips locked moments.
+        assert sum(taken[:-1]) < 300 <= sum(taken)
+        assert recorder.game_time_s == pytest.approx(sum(taken) / 10)
+        n_fights += recorder.n_fights
+    assert [outcome["seed"] for outcome in read_outcomes(describe(out))] == fight_seeds(3, n_fights)
+
+
+def test_a_decision_of_a_game_has_another_game_time(out):
+    options = {"session": FakeArenaSession, "step_ms": 50}
+    with FightRecorder(out, ARENA_LIVE_ID, options, "probe") as recorder:
+        episode = recorder.probe(ProbePlayer(1, 0), 3)
+    assert recorder.game_time_s == pytest.approx(episode.n_decisions.sum() * 0.05)
+    (fight,) = read_recorded_fights([out])
+    assert set(np.diff(fight.moments["tick"]).tolist()) == {3}
 
 
 # --- a person -------------------------------------------------------------------------------------------------
@@ -372,10 +411,10 @@ def test_the_probing_player_is_recorded(out, options):
 @pytest.mark.parametrize("episodes", ["in_place", "demo"])
 def test_the_health_of_the_probing_player_is_restored_in_a_game(out, episodes):
     """Only the window is a fake. The fight is one of both phases, and each hit in it has the true damage."""
-    options = {"session": FakeArenaSession, "episodes": episodes, "observation": "dict"}
+    options = {"session": FakeArenaSession, "episodes": episodes}
     with FightRecorder(out, ARENA_LIVE_ID, options, TOPPED_UP_PROBE) as recorder:
         episode = recorder.probe(ProbePlayer(1, 0), 3, is_restored=True)
-    health = episode.observations["player_hp"][:, 0]
+    health = episode.duel_states["player_hp"]
     assert episode.is_won
     assert episode.rewards.sum() < -2.0  # far more damage than a player survives
     assert (np.diff(health) > 0).sum() >= 3

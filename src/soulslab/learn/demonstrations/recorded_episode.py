@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import gymnasium
 import msgspec
 import numpy as np
-from gymnasium.vector import SyncVectorEnv, VectorEnv
+from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from soulslab.learn.environment import fight_names
@@ -33,7 +33,7 @@ class Episode(NamedTuple):
     int64 (T,), rewards float64 (T,). Masks are True for allowed actions, before each step and at the end, bool (T + 1,
     A). ``is_won`` may be unknown (None); an episode has no ``seed`` if it followed the episode before without a seed.
     ``killed_by`` is the attack that ended it, "" for none. ``duel_states`` are the fields of a boss duel, structured
-    (T + 1,); None if they were not recorded.
+    (T + 1,), with a field ``tick`` where decisions may have been cut short; None if they were not recorded.
     """
 
     observations: Any
@@ -48,10 +48,21 @@ class Episode(NamedTuple):
     duel_states: NDArray[Any] | None = None
 
 
+def is_duel(env: gymnasium.Env[Any, Any]) -> bool:
+    """Return whether an environment, which may be wrapped, has the states of a boss duel (``duel_state``)."""
+    # The property of an instance is computed when it is read, and may fail before the first reset.
+    return hasattr(type(env.unwrapped), "duel_state")
+
+
 def play_episode(env: gymnasium.Env[Any, Any], act: Act, seed: int | None = None) -> Episode:
-    """Play and record an episode; ``info`` may hold ``action_mask`` and ``n_decisions``."""
+    """Play and record an episode; ``info`` may hold ``action_mask`` and ``n_decisions``.
+
+    The episode of a duel has its states, so that a boss can be fitted to it.
+    """
     observation, info = env.reset(seed=seed)
     observations, masks = [observation], [info.get("action_mask")]
+    duel: Any = env.unwrapped
+    states = [duel.duel_state.copy()] if is_duel(env) else []
     actions: list[int] = []
     rewards: list[float] = []
     n_decisions: list[int] = []
@@ -61,6 +72,8 @@ def play_episode(env: gymnasium.Env[Any, Any], act: Act, seed: int | None = None
         observation, reward, terminated, truncated, info = env.step(action)
         observations.append(observation)
         masks.append(info.get("action_mask"))
+        if states:
+            states.append(duel.duel_state.copy())
         actions.append(action)
         rewards.append(float(reward))
         n_decisions.append(int(info.get("n_decisions", 1)))
@@ -75,6 +88,7 @@ def play_episode(env: gymnasium.Env[Any, Any], act: Act, seed: int | None = None
         is_won=info.get("fight", {}).get("won"),
         seed=seed,
         killed_by=_killer(info.get("fight", {}), getattr(env.unwrapped, "attack_names", ())),
+        duel_states=np.array(states, states[0].dtype) if states else None,
     )
 
 
@@ -97,11 +111,14 @@ class EpisodeCollector:
     ) -> None:
         """Begin with what ``env.reset(seed=seed)`` returned; only the first episode of an environment has a seed.
 
-        With ``n_first``, only the first episode of each of the first ``n_first`` environments is collected, without
-        observations and masks: the seed and the actions repeat it.
+        The episodes of duels have their states, so that a boss can be fitted to them. With ``n_first``, only the first
+        episode of each of the first ``n_first`` environments is collected, without observations, masks and states: the
+        seed and the actions repeat it.
         """
+        self._env = env
         self._attacks = fight_names(env).attacks
         self._is_complete = n_first is None
+        self._states = self._read_states()
         self._running = {
             i: self._begin(observation, info, i, seed + i if seed is not None else None)
             for i in range(env.num_envs if n_first is None else min(n_first, env.num_envs))
@@ -120,6 +137,7 @@ class EpisodeCollector:
     ) -> dict[int, Episode]:
         """Add what ``env.step(actions)`` returned; return the episodes that ended, by the number of the environment."""
         observation, rewards, terminated, truncated, info = step
+        states, self._states = self._states, self._read_states()
         ended = {}
         for i, running in list(self._running.items()):
             is_over = bool(terminated[i] or truncated[i])
@@ -130,16 +148,26 @@ class EpisodeCollector:
             if self._is_complete:
                 seen = info["final_obs"][i] if is_over else observation
                 running.observations.append(_one(seen, None if is_over else i))
+                if states is not None:
+                    running.states.append(states[i : i + 1].tobytes())
                 running.masks.append(_mask(final if is_over and "action_mask" in final else info, i))
             if is_over:
                 report = final.get("fight", {})
                 fight = {name: report[name][i] for name in ("won", "killed_by") if name in report}
-                ended[i] = running.episode(fight, self._attacks, is_terminated=bool(terminated[i]))
+                episode = running.episode(fight, self._attacks, is_terminated=bool(terminated[i]))
+                if states is not None:
+                    # The environment shows its next fight already, so the last state is repeated.
+                    recorded = b"".join([*running.states, running.states[-1]])
+                    episode = episode._replace(duel_states=np.frombuffer(recorded, states.dtype))
+                ended[i] = episode
                 if self._is_complete:
                     self._running[i] = self._begin(observation, info, i)
                 else:
                     del self._running[i]
         return ended
+
+    def _read_states(self) -> NDArray[Any] | None:
+        return _read_duel_states(self._env) if self._is_complete else None
 
 
 class _Running(msgspec.Struct):
@@ -147,6 +175,7 @@ class _Running(msgspec.Struct):
 
     observations: list[Any]
     masks: list[Any]
+    states: list[bytes] = []  # of the duel, before each step
     seed: int | None = None
     actions: list[int] = []
     rewards: list[float] = []
@@ -166,17 +195,18 @@ class _Running(msgspec.Struct):
         )
 
 
-def read_duel_states(env: VectorEnv[Any, Any, Any]) -> NDArray[Any] | None:
+def _read_duel_states(env: VectorEnv[Any, Any, Any]) -> NDArray[Any] | None:
     """Return copies of the fields of the present boss duels, structured (N,); None of other environments.
 
-    They are ``duel_states`` of a vector environment, or ``duel_state`` of each environment of a ``SyncVectorEnv``.
+    They are ``duel_states`` of a vector environment, or ``duel_state`` of each of its ``envs``.
     """
     base = env.unwrapped
     if hasattr(base, "duel_states"):
         states: NDArray[Any] = base.duel_states
         return states
-    if isinstance(base, SyncVectorEnv) and all(hasattr(each.unwrapped, "duel_state") for each in base.envs):
-        found = [getattr(each.unwrapped, "duel_state") for each in base.envs]  # noqa: B009 - not of a plain environment
+    envs: Any = getattr(base, "envs", ())
+    if envs and all(map(is_duel, envs)):
+        found = [each.unwrapped.duel_state for each in envs]
         return np.array(found, found[0].dtype)
     return None
 

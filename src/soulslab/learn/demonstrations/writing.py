@@ -34,7 +34,7 @@ from soulslab.learn.demonstrations.data_set_metadata import (
     describe,
     plain_options,
 )
-from soulslab.learn.demonstrations.recorded_episode import Episode, EpisodeCollector, read_duel_states
+from soulslab.learn.demonstrations.recorded_episode import Episode, EpisodeCollector
 from soulslab.learn.environment import decisions_taken
 from soulslab.learn.process_lock import ProcessLock, is_held
 from soulslab.version import VERSION
@@ -290,35 +290,22 @@ class RecordedVector(VectorWrapper):
         self._pending: deque[Future[None]] = deque()
         self._publish_at = time.monotonic() + PUBLISH_EVERY_S
         self._collector: EpisodeCollector | None = None
-        self._states: list[list[Any]] = []
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset the environments, and begin new episodes; incomplete ones are not recorded."""
         observation, info = self.env.reset(seed=seed, options=options)
         self._collector = EpisodeCollector(self.env, seed, observation, info)
-        self._states = [[] for _ in range(self.num_envs)]
         return observation, info
 
     def step(self, actions: Any) -> Any:
         """Step the environments, and record the episodes that end; raises DemonstrationError for an earlier one."""
-        states = read_duel_states(self.env)
         step = self.env.step(actions)
         if self._collector is not None:
-            if states is not None:
-                for i, before in enumerate(self._states):
-                    before.append(states[i])
             ended = self._collector.follow(actions, step, decisions_taken(step[-1], self.num_envs))
-            for i, episode in ended.items():
-                self._pending.append(self._thread.submit(self._write, self._with_states(i, episode)))
+            for episode in ended.values():
+                self._pending.append(self._thread.submit(self._write, episode))
             self.raise_errors(_MAX_PENDING)
         return step
-
-    def _with_states(self, i: int, episode: Episode) -> Episode:
-        """Add the fields of the duel; the environment shows its next fight already, so the last ones are repeated."""
-        states, self._states[i] = self._states[i], []
-        if not states:
-            return episode
-        return episode._replace(duel_states=np.array([*states, states[-1]], states[0].dtype))
 
     def raise_errors(self, n_pending: int = 0) -> None:
         """Wait until at most some episodes are not written; raises DemonstrationError if one cannot be written."""
