@@ -121,7 +121,8 @@ def _architecture(header: PolicyHeader | QHeader) -> dict[str, Any]:
     if isinstance(header, QHeader):
         built["network.bins"] = toml_value(header.network.bins)  # in the notation of a config
     if header.pixels is None:  # layers for pixels have no effect
-        built.pop("network.channels", None)
+        built.pop("network.channels")
+    if header.pixels is None or header.network.channels:
         built.pop("network.convolutions", None)
     return built
 
