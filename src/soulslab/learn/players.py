@@ -104,7 +104,7 @@ def start_from(policy: Policy | QPolicy, path: Path, alike: Collection[str] = ()
     other.header.check_env(here.env_id, sizes, path, alike=alike)
     found = _architecture(other.header)
     for name, wanted in _architecture(here).items():
-        if found[name] != wanted:
+        if found.get(name, wanted) != wanted:  # a setting without effect is not there
             raise IncompatibleCheckpointError(
                 path,
                 f"has {name} = {found[name]}, but this run has {wanted}; use the value of the policy, or another "

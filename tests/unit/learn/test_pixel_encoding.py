@@ -8,14 +8,27 @@ import pytest
 import torch
 
 from soulslab.errors import ConfigError
+from soulslab.learn.actors.transition_actor import step_shape
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.inputs import PixelShape
 from soulslab.learn.pixel_encoding import ImpalaEncoder, PixelEncoder, residual_size, shift_pixels, stack_size
 from soulslab.learn.players import load_player
 from soulslab.learn.policy import Policy, PolicyHeader
 from soulslab.learn.ppo.ppo_algorithm import PPO
-from soulslab.learn.rainbow.rainbow_settings import QLearningSettings, RainbowSettings
-from soulslab.learn.settings import EnvSettings, NetworkSettings, PPOSettings, TrainSettings
+from soulslab.learn.rainbow.behaviour_cloning import cloner_of
+from soulslab.learn.rainbow.demonstration_learning import shown_replay
+from soulslab.learn.rainbow.q_learner import Learner
+from soulslab.learn.rainbow.rainbow_settings import (
+    DemonstrationSettings,
+    QLearningSettings,
+    QNetworkSettings,
+    RainbowSettings,
+)
+from soulslab.learn.rainbow.recurrent_learner import RecurrentLearner
+from soulslab.learn.replay.replay_buffer import ReplayBuffer
+from soulslab.learn.replay.sequence_replay import SequenceReplay
+from soulslab.learn.replay.step_rows import row_type
+from soulslab.learn.settings import EnvSettings, NetworkSettings, PPOSettings, ReplaySettings, TrainSettings
 from soulslab.learn.train import train
 from support.policies import seeing_policy
 
@@ -114,6 +127,82 @@ def test_rainbow_shifts_each_sample():
     assert policy.place_pixels(pixels, 0, 200, rng) is pixels
     assert policy.place_pixels(None, LIMIT_PX, 200, rng) is None
     assert rng.bit_generator.state == before
+
+
+def pixel_rows(shape):
+    """Return 60 steps of one environment with random pixels, in which no episode ends."""
+    rng = np.random.default_rng(0)
+    rows = np.zeros(60, row_type(shape))
+    rows["pixels"] = rng.integers(256, size=rows["pixels"].shape)
+    rows["n_decisions"], rows["action"] = 1, rng.integers(3, size=60)
+    rows["is_first"][0] = 1
+    return rows
+
+
+def pixels_seen(network):
+    """Return a list to which the encoder of a network appends its inputs."""
+    seen = []
+    network.eye.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].clone()))
+    return seen
+
+
+@pytest.mark.parametrize("learner", [{}, {"is_double": False}, {"munchausen": 0.9}])
+def test_rainbow_shifts_present_and_next_pixels_independently(learner):
+    policy, rng = seeing_policy(), np.random.default_rng(0)
+    replay = ReplayBuffer(step_shape(policy.header), ReplaySettings(capacity=60), 1)
+    replay.append(pixel_rows(step_shape(policy.header)))
+    settings = QLearningSettings(batch_size=16, shift_px=LIMIT_PX, **learner)
+    made = Learner(settings, ReplaySettings(), policy, replay, rng)
+    online, target = pixels_seen(policy.network), pixels_seen(made._target)
+    made.update(0.0)
+    batch = made._batch
+    here = [offset_of(*pair) for pair in zip(batch.pixels, online[0], strict=True)]
+    following = [offset_of(*pair) for pair in zip(batch.next_pixels, target[0], strict=True)]
+    assert len(set(here)) > 5
+    assert here != following
+    if not learner:
+        assert torch.equal(online[1], target[0])
+    if "munchausen" in learner:
+        assert torch.equal(online[0], target[1])
+
+
+def test_recurrent_rainbow_shifts_all_steps_of_a_sequence_alike():
+    network = QNetworkSettings(widths=(8,), n_quantiles=3, channels=(2,), memory=5)
+    policy, replay_settings = (
+        seeing_policy(network=network),
+        ReplaySettings(capacity=60, sequence_steps=6, burn_in_steps=4),
+    )
+    replay = SequenceReplay(step_shape(policy.header), replay_settings, 1, 2)
+    replay.append(pixel_rows(step_shape(policy.header)))
+    settings = QLearningSettings(batch_size=72, n_steps=2, shift_px=LIMIT_PX)
+    learner = RecurrentLearner(settings, replay_settings, policy, replay, np.random.default_rng(0))
+    seen = pixels_seen(policy.network), pixels_seen(learner._target)
+    learner.update(0.0)
+    found = []
+    for pixels in map(torch.cat, seen):
+        pairs = zip(learner._sequences.pixels, pixels, strict=True)
+        offsets = [offset_of(*pair) for pair in pairs]
+        assert offsets == offsets[:12] * replay.length
+        found.append(offsets[:12])
+    assert found[0] != found[1]
+    assert len(set(found[0])) > 5
+
+
+def test_cloning_shifts_pixels():
+    seen, weights = [], []
+    for shift_px in (LIMIT_PX, LIMIT_PX, 0):
+        policy = seeing_policy()
+        shape = step_shape(policy.header)
+        shown = shown_replay(pixel_rows(shape), shape, ReplaySettings())
+        pixels = pixels_seen(policy.network)
+        cloner = cloner_of(policy, shown, np.random.default_rng(0), DemonstrationSettings(), shift_px)
+        cloner.update()
+        seen.append([offset_of(*pair) for pair in zip(cloner._batch.pixels, pixels[0], strict=True)])
+        weights.append(policy.network.parameters_flat)
+    assert seen[0] == seen[1]
+    assert len(set(seen[0])) > 15
+    assert set(seen[2]) == {(0, 0)}
+    assert torch.equal(weights[0], weights[1])
 
 
 @pytest.mark.parametrize(
