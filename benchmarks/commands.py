@@ -33,6 +33,10 @@ _AT_LEAST_ONE: Final = Number(gte=1)
 Quick: TypeAlias = Annotated[bool, Parameter(negative="", help="Measure less: rough numbers in about a minute.")]
 Json: TypeAlias = Annotated[Path | None, Parameter(help="Also write the rows of the tables to this file.")]
 Config: TypeAlias = Annotated[Path, Parameter(help="Training config: a TOML file, or the name of a shipped one.")]
+Overrides: TypeAlias = Annotated[
+    list[str] | None,
+    Parameter(name="--set", negative="", help="Change one setting of the config, as learner.lr=1e-4; may be repeated."),
+]
 Boss: TypeAlias = Annotated[
     str | None, Parameter(help="Only this boss: a name, generated:SEED, or the path of a boss file.")
 ]
@@ -410,6 +414,7 @@ def doom(
 def pixels(
     *,
     config: Config = Path("pixels.toml"),
+    overrides: Overrides = None,
     seed: Seed = None,
     limit_s: LimitS = None,
     fights: Fights = None,
@@ -422,7 +427,7 @@ def pixels(
     from soulslab.learn.configs import config_path
     from soulslab.learn.settings import TrainSettings
 
-    settings = PixelsBenchSettings(train=load_settings(TrainSettings, config_path(config)))
+    settings = PixelsBenchSettings(train=load_settings(TrainSettings, config_path(config), overrides or []))
     settings = settings.quick() if quick else settings
     _report(json, lambda: measure_pixels(_with(settings, seed=seed, limit_s=limit_s, n_fights=fights)))
 

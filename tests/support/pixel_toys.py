@@ -1,4 +1,8 @@
-"""A small environment with pixels: a dot moves to the left or right, which is only visible in two frames."""
+"""Small environments with pixels.
+
+In ``Dot`` a dot moves to the left or right, which is only visible in two frames. ``PixelCorridor`` is the corridor of
+`support.toys`, whose state can be saved.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,13 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from gymnasium.spaces import Dict as DictSpace
 
+from support.toys import LENGTH as CORRIDOR_LENGTH
+from support.toys import Corridor
+
 SIZE_PX = 24
 LENGTH = 12
 MASKED = 2
+CELL_PX = 4
 
 
 class Dot(gymnasium.Env[Any, int]):
@@ -63,7 +71,21 @@ class Dot(gymnasium.Env[Any, int]):
         return {"action_mask": np.arange(3) != MASKED}
 
 
+class PixelCorridor(Corridor):
+    """The corridor as pixels: each cell is a column of ``CELL_PX`` pixels, and that of the walk is white."""
+
+    def __init__(self, num_envs: int, autoreset_mode: str = "same_step") -> None:
+        super().__init__(num_envs, autoreset_mode)
+        self.single_observation_space = Box(0, 255, (CELL_PX, CELL_PX * CORRIDOR_LENGTH), np.uint8)
+        self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, num_envs)
+
+    def _obs(self) -> np.ndarray:
+        cells = (255 * super()._obs()).astype(np.uint8)[:, None, :]
+        return cells.repeat(CELL_PX, axis=1).repeat(CELL_PX, axis=2)
+
+
 def register_pixel_toys() -> None:
-    """Register the environment with Gymnasium; a second call does nothing."""
+    """Register the environments with Gymnasium; a second call does nothing."""
     if "toys/Dot-v0" not in gymnasium.registry:
         gymnasium.register("toys/Dot-v0", entry_point=Dot)
+        gymnasium.register("toys/PixelCorridor-v0", vector_entry_point=PixelCorridor)

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from soulslab.errors import EnvironmentUsageError
+from soulslab.errors import ConfigError, EnvironmentUsageError
 from soulslab.learn import archive
 from soulslab.learn.archive import Tensors
 from soulslab.learn.environment import Sizes
@@ -79,7 +79,17 @@ H = TypeVar("H", bound=Header)
 
 
 def header_fields(settings: AlgorithmSettings, sizes: Sizes) -> dict[str, Any]:
-    """Return the fields of a header that do not depend on the algorithm."""
+    """Return the fields of a header that do not depend on the algorithm.
+
+    Raises ConfigError if ``learner.shift_px`` is set for an environment without pixels, or with too small ones.
+    """
+    shift_px, pixels = settings.learner.shift_px, sizes.pixels
+    if shift_px and (pixels is None or shift_px >= min(pixels.height_px, pixels.width_px)):
+        raise ConfigError(
+            f"is {shift_px}, but the observations of {settings.env.id} have {pixels or 'no'} pixels; set it to 0, or "
+            "use observations with pixels whose height and width are larger",
+            path="learner.shift_px",
+        )
     return {
         "env_id": settings.env.id,
         "env_options": settings.env.options,

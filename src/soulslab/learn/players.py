@@ -104,7 +104,7 @@ def start_from(policy: Policy | QPolicy, path: Path, alike: Collection[str] = ()
     other.header.check_env(here.env_id, sizes, path, alike=alike)
     found = _architecture(other.header)
     for name, wanted in _architecture(here).items():
-        if found[name] != wanted:
+        if found.get(name, wanted) != wanted:  # a setting without effect is not there
             raise IncompatibleCheckpointError(
                 path,
                 f"has {name} = {found[name]}, but this run has {wanted}; use the value of the policy, or another "
@@ -121,7 +121,8 @@ def _architecture(header: PolicyHeader | QHeader) -> dict[str, Any]:
     if isinstance(header, QHeader):
         built["network.bins"] = toml_value(header.network.bins)  # in the notation of a config
     if header.pixels is None:  # layers for pixels have no effect
-        built.pop("network.channels", None)
+        built.pop("network.channels")
+    if header.pixels is None or header.network.channels:
         built.pop("network.convolutions", None)
     return built
 

@@ -19,10 +19,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from soulslab.errors import EnvironmentUsageError
 from soulslab.learn.archive import Tensors
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.network_policy import Choice, NetworkPolicy, RunningMoments
+from soulslab.learn.pixel_encoding import ImpalaEncoder, PixelEncoder, residual_size, stack_size
 from soulslab.learn.policy_header import ActionScores, NetworkHeader, parse_header
 from soulslab.learn.policy_view import PolicyView, attribute, gradients, to_array
 from soulslab.learn.settings import NetworkSettings
@@ -34,7 +34,6 @@ BLOCKED_LOGIT: Final = -1e9
 _ACTIVATIONS: Final[dict[str, type[nn.Module]]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "silu": nn.SiLU}
 _HIDDEN_GAIN: Final = math.sqrt(2.0)
 _HEAD_GAIN: Final = 0.01
-_PER_LEVEL: Final = 1.0 / 255.0
 
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
 
@@ -75,7 +74,7 @@ class ActorCritic(nn.Module):
         Raises EnvironmentUsageError if the pixels (H, W, C) are too small.
         """
         super().__init__()
-        self.eye = PixelEncoder(pixels, settings, generator) if pixels is not None else None
+        self.eye = _encoder(pixels, settings, generator) if pixels is not None else None
         n_seen = n_features + (self.eye.n_outputs if self.eye else 0)
         self.memory = _recurrent(n_seen, settings.memory, generator) if settings.memory else None
         n_inputs = n_seen + settings.memory
@@ -162,42 +161,15 @@ class ActorCritic(nn.Module):
         self.critic.bias.mul_(old_std).add_(old_mean - new_mean).div_(new_std)
 
 
-class PixelEncoder(nn.Module):
-    """Convolutions over pixels, small enough for training on one core.
-
-    Mnih et al. 2015, "Human-level control through deep reinforcement learning", Methods, with at most half the channels
-    and a stride in the last layer as well, which takes a third of the time.
-    """
-
-    def __init__(self, pixels: tuple[int, int, int], settings: NetworkSettings, generator: torch.Generator) -> None:
-        super().__init__()
-        n_in = pixels[2]
-        layers: list[nn.Module] = []
-        for n_out, kernel_px, stride_px in settings.convolutions:
-            layers += [_convolution(n_in, n_out, (kernel_px, stride_px), generator), nn.ReLU()]
-            n_in = n_out
-        self.layers = nn.Sequential(*layers, nn.Flatten())
-        self.n_outputs = _n_seen(pixels, settings)
-
-    def forward(self, pixels: Tensor) -> Tensor:
-        """Encode pixels, uint8 (B, H, W, C), as float32 (B, n_outputs)."""
-        # A view with the channels second and unchanged memory (channels last), as the convolutions expect it.
-        scaled = pixels.permute(0, 3, 1, 2).to(torch.float32).mul_(_PER_LEVEL)
-        result: Tensor = self.layers(scaled)
-        return result
-
-
 def count_parameters(
     n_features: int, n_actions: int, settings: NetworkSettings, pixels: tuple[int, int, int] | None = None
 ) -> int:
     """Return the number of parameters of an `ActorCritic` with these arguments, without building it."""
     n_eye, n_inputs = 0, n_features
     if pixels is not None:
-        n_in = pixels[2]
-        for n_out, kernel_px, _ in settings.convolutions:
-            n_eye += (n_in * kernel_px**2 + 1) * n_out
-            n_in = n_out
-        n_inputs += _n_seen(pixels, settings)
+        channels, convolutions = settings.channels, settings.convolutions
+        n_eye, n_seen = residual_size(pixels, channels) if channels else stack_size(pixels, convolutions)
+        n_inputs += n_seen
     n_memory = 3 * settings.memory * (n_inputs + settings.memory + 2)
     n_inputs += settings.memory
     n_trunk = sum((n_in + 1) * n_out for n_in, n_out in pairwise((n_inputs, *settings.widths)))
@@ -225,17 +197,20 @@ def sample(log_probs: Tensor, generator: torch.Generator) -> Tensor:
     return torch.searchsorted(cumulative, threshold)
 
 
-def _n_seen(pixels: tuple[int, int, int], settings: NetworkSettings) -> int:
-    """Return the number of outputs of the convolutions; raises EnvironmentUsageError for too small pixels."""
-    height_px, width_px, _ = pixels
-    for _, kernel_px, stride_px in settings.convolutions:
-        height_px, width_px = (height_px - kernel_px) // stride_px + 1, (width_px - kernel_px) // stride_px + 1
-        if height_px < 1 or width_px < 1:
-            raise EnvironmentUsageError(
-                f"pixels of {pixels[0]}x{pixels[1]} are too small for network.convolutions = "
-                f"{settings.convolutions}; use larger frames, or smaller kernels and strides"
-            )
-    return settings.convolutions[-1][0] * height_px * width_px
+def _encoder(
+    pixels: tuple[int, int, int], settings: NetworkSettings, generator: torch.Generator
+) -> PixelEncoder | ImpalaEncoder:
+    encoder: PixelEncoder | ImpalaEncoder
+    if settings.channels:
+        # Each residual block adds its outputs to its inputs, so with a larger gain they grow from block to block.
+        encoder, gain = ImpalaEncoder(pixels, settings.channels), 1.0
+    else:
+        encoder, gain = PixelEncoder(pixels, settings.convolutions), _HIDDEN_GAIN
+    for layer in encoder.modules():
+        if isinstance(layer, nn.Conv2d):
+            _initialised(layer, gain, generator)
+            layer.weight = nn.Parameter(layer.weight.detach().contiguous(memory_format=torch.channels_last))
+    return encoder
 
 
 def _trunk(n_features: int, settings: NetworkSettings, generator: torch.Generator) -> nn.Sequential:
@@ -254,12 +229,6 @@ def _recurrent(n_in: int, n_units: int, generator: torch.Generator) -> nn.GRUCel
     return layer
 
 
-def _convolution(n_in: int, n_out: int, window: tuple[int, int], generator: torch.Generator) -> nn.Conv2d:
-    layer = _initialised(nn.Conv2d(n_in, n_out, *window), _HIDDEN_GAIN, generator)
-    layer.weight = nn.Parameter(layer.weight.detach().contiguous(memory_format=torch.channels_last))
-    return layer
-
-
 def _initialised(layer: Layer, gain: float, generator: torch.Generator) -> Layer:
     """Set the weights of a layer to an orthogonal matrix, and its biases to 0."""
     nn.init.orthogonal_(layer.weight, gain, generator=generator)
@@ -269,9 +238,9 @@ def _initialised(layer: Layer, gain: float, generator: torch.Generator) -> Layer
 
 
 FORMAT: Final = "soulslab-policy"
-FORMAT_VERSION: Final = 4
-# Version 1 had no pixels, 2 no memory, and 3 no features for the critic alone.
-_READ_VERSIONS: Final = (1, 2, 3, FORMAT_VERSION)
+FORMAT_VERSION: Final = 5
+# Version 1 had no pixels, 2 no memory, 3 no features for the critic alone, and 4 no residual convolutions.
+_READ_VERSIONS: Final = (1, 2, 3, 4, FORMAT_VERSION)
 MAX_NORMALISED: Final = 10.0
 """Normalised features are clipped to this many standard deviations, so that rare large values do not dominate."""
 

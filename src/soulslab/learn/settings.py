@@ -51,9 +51,15 @@ class LearnerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     ``adjustable`` names those that may change while a run trains: what was learned before stays valid for any value of
     them.
+
+    Attributes:
+        shift_px: Largest random shift of the pixels of a learned transition in each direction, in pixels of the
+            observation; 0 shifts none. All frames of a stack have the same shift. Only learning sees shifted pixels.
     """
 
     adjustable: ClassVar[tuple[str, ...]] = ()
+
+    shift_px: Annotated[int, Meta(ge=0, le=256)] = 0
 
 
 class PPOSettings(LearnerSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -105,7 +111,10 @@ class NetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     Attributes:
         convolutions: Channels, kernel (px) and stride (px) of each convolution over pixels; ignored without pixels.
-            Actor and critic always share them.
+            Actor and critic always share them. The default is the network of Mnih et al. 2015 with half of its
+            channels or fewer, and a stride in the last layer as well.
+        channels: Channels of each residual stage over pixels (Espeholt et al. 2018), which replaces ``convolutions``;
+            empty for none.
         widths: Number of units of each hidden layer.
         activation: Activation function after each hidden layer.
         shared: Whether actor and critic share the hidden layers (nearly twice as fast) or have separate ones.
@@ -122,6 +131,7 @@ class NetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         (32, 4, 2),
         (32, 3, 2),
     )
+    channels: Annotated[tuple[Positive, ...], Meta(max_length=4)] = ()
     widths: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=8)] = (128, 128)
     activation: Literal["tanh", "relu", "silu"] = "relu"
     shared: bool = False

@@ -25,6 +25,7 @@ def elsewhere(tmp_path, monkeypatch):
         (["train", "--boss", "judge"], "Unknown option"),
         (["train", "--seeds", "1", "-1"], "Must be >= 0"),
         (["learner", "--components", "masks"], "Unknown option"),
+        (["pixels", "--set", "learner.shift=4"], "learner.shift: unknown setting"),
     ],
 )
 def test_wrong_usage(capsys, arguments, words):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soulslab.errors import EnvironmentUsageError
-from soulslab.learn.policy import ActorCritic, masked_log_probs, sample
+from soulslab.learn.policy import ActorCritic, count_parameters, masked_log_probs, sample
 from soulslab.learn.settings import NetworkSettings
 
 
@@ -83,9 +83,13 @@ def test_the_first_policy_is_nearly_uniform():
 
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("n_features", [0, 3])
-def test_pixels_and_features_meet_in_the_trunk(shared, n_features):
+@pytest.mark.parametrize("channels", [(), (3, 4)])
+def test_pixels_and_features_meet_in_the_trunk(shared, n_features, channels):
     generator = torch.Generator().manual_seed(0)
-    net = ActorCritic(n_features, 5, NetworkSettings(shared=shared), generator, pixels=(84, 60, 2))
+    settings = NetworkSettings(shared=shared, channels=channels)
+    net = ActorCritic(n_features, 5, settings, generator, pixels=(84, 60, 2))
+    n_parameters = sum(parameter.numel() for parameter in net.parameters())
+    assert n_parameters == count_parameters(n_features, 5, settings, (84, 60, 2))
     features = torch.randn(7, n_features, generator=generator)
     pixels = torch.randint(256, (7, 84, 60, 2), dtype=torch.uint8, generator=generator)
     logits, values = net(features, pixels)

@@ -132,12 +132,12 @@ def test_missing_or_unexpected_pixels_are_refused(seeing, policy):
         policy.act(Inputs(np.zeros((1, 6), np.float32), np.zeros((1, 40, 48, 4), np.uint8)))
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_files_of_earlier_versions_are_read(policy, tmp_path, version):
     path = tmp_path / "policy.safetensors"
     policy.save(path)
     tensors, header = read_archive(path)
-    new = {1: ("convolutions",), 2: ("memory", "hidden_features"), 3: ("critic_sees_hidden",)}
+    new = {1: ("convolutions",), 2: ("memory", "hidden_features"), 3: ("critic_sees_hidden",), 4: ("channels",)}
     for name in [name for added, names in new.items() if version <= added for name in names]:
         del header["network"][name]
     if version == 1:
@@ -153,12 +153,12 @@ def test_files_of_earlier_versions_are_read(policy, tmp_path, version):
         (
             {"format": "soulslab-checkpoint"},
             IncompatibleCheckpointError,
-            "this soulslab reads 'soulslab-policy' version 1 or 2 or 3 or 4",
+            "this soulslab reads 'soulslab-policy' version 1 or 2 or 3 or 4 or 5",
         ),
         (
-            {"version": 5},
+            {"version": 6},
             IncompatibleCheckpointError,
-            "version 5; this soulslab reads 'soulslab-policy' version 1 or 2 or 3 or 4",
+            "version 6; this soulslab reads 'soulslab-policy' version 1 or 2 or 3 or 4 or 5",
         ),
         ({"n_actions": 5}, IncompatibleCheckpointError, "a network of 214 parameters, but the file holds 197"),
         ({"n_features": 7}, IncompatibleCheckpointError, r"a network of \d+ parameters, but the file holds 197"),

@@ -86,7 +86,10 @@ def test_network_of_rainbow_is_on_the_device(pixels, is_noisy):
 def test_minibatch_moves_to_the_device():
     rollout = Rollout(n_steps=2, n_envs=3, n_features=4, n_actions=5, pixels=(8, 8, 1))
     for device in (META, CPU):
-        for batch in (rollout.select(torch.arange(4), device), rollout.select_environments(torch.arange(2), device)):
+        for batch in (
+            rollout.select(torch.arange(4)).to(device),
+            rollout.select_environments(torch.arange(2)).to(device),
+        ):
             assert {tensor.device for tensor in batch if tensor is not None} == {device}
 
 

@@ -12,6 +12,10 @@ Schulman et al. 2017, "Proximal policy optimization algorithms". One iteration:
 A teacher adds its cross-entropy to the loss, in the states of the new policy (Schmitt et al. 2018, "Kickstarting deep
 reinforcement learning", equation 2). It may see features that are hidden from the new policy.
 
+Pixels may be shifted at random (Laskin et al. 2020, "Reinforcement learning with augmented data"): each minibatch draws
+a shift for each transition, or for each environment of a recurrent policy. The policy acts on pixels without shifts, so
+the probability ratio compares its probability of an action for shifted pixels with that for the original ones.
+
 The action masks of the environment apply to acting and learning: a forbidden action has probability 0 in the ratio, in
 the entropy and in the gradient.
 """
@@ -40,6 +44,7 @@ from soulslab.learn.checkpoint import Checkpoint
 from soulslab.learn.environment import TRAINING, environment_seed, make_vector, sizes, stateful
 from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.network_policy import header_fields
+from soulslab.learn.pixel_encoding import shift_pixels
 from soulslab.learn.players import load_player
 from soulslab.learn.policy import Policy, PolicyHeader, masked_log_probs
 from soulslab.learn.ppo.episode_tracker import EpisodeTracker
@@ -151,12 +156,17 @@ class PPO:
         return {name: float(torch.stack([m[name] for m in measurements]).mean()) for name in names}
 
     def _minibatches(self) -> Iterator[Minibatch]:
-        """Yield the rollout in shuffled parts of equal size."""
+        """Yield the rollout in shuffled parts of equal size, with new random shifts of the pixels."""
         n_parts = max(1, round(self._rollout.n_transitions / self._settings.minibatch_size))
         select = self._rollout.select_environments if self._policy.header.n_memory else self._rollout.select
         torch.randperm(len(self._order), generator=self._generator, out=self._order)
         for index in self._order.tensor_split(min(n_parts, len(self._order))):
-            yield select(index, self._policy.device)
+            batch = select(index)
+            shift_px = self._settings.shift_px
+            if shift_px and batch.pixels is not None:
+                offsets = torch.randint(-shift_px, shift_px + 1, (len(index), 2), generator=self._generator)
+                batch = batch._replace(pixels=shift_pixels(batch.pixels, offsets))
+            yield batch.to(self._policy.device)
 
     def _loss(self, batch: Minibatch, entropy_coef: float, teacher_weight: float) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss of a minibatch, and measurements by name."""

@@ -48,6 +48,11 @@ class Minibatch(NamedTuple):
     memory: Tensor | None = None
     is_first: Tensor | None = None
 
+    def to(self, device: torch.device) -> Minibatch:
+        """Return the same transitions on a device."""
+        columns: list[Any] = [each.to(device) if each is not None else None for each in self]
+        return Minibatch(*columns)
+
 
 _COLUMNS: Final = Minibatch._fields[:-2]
 
@@ -85,22 +90,22 @@ class Rollout:
         self.values = np.zeros((n_steps + 1, n_envs))  # in units of return; the last row follows the rollout
         self.bootstrap = np.zeros(shape)  # values of the final observations of truncated episodes, else 0
 
-    def select(self, index: Tensor, device: torch.device) -> Minibatch:
-        """Return the transitions at flat positions ``index``, int64 (B,), each in 0..T*N-1, on a device."""
+    def select(self, index: Tensor) -> Minibatch:
+        """Return copies of the transitions at flat positions ``index``, int64 (B,), each in 0..T*N-1."""
         columns = (getattr(self, name) for name in _COLUMNS)
         selected: list[Any] = [
-            each.flatten(0, 1).index_select(0, index).to(device) if each is not None else None for each in columns
+            each.flatten(0, 1).index_select(0, index) if each is not None else None for each in columns
         ]
         return Minibatch(*selected)
 
-    def select_environments(self, index: Tensor, device: torch.device) -> Minibatch:
-        """Return all steps of the environments ``index``, int64 (B,), for a recurrent policy, on a device."""
+    def select_environments(self, index: Tensor) -> Minibatch:
+        """Return copies of all steps of the environments ``index``, int64 (B,), for a recurrent policy."""
         is_first = torch.zeros(self.actions.shape, dtype=torch.bool)
         is_first[1:, :, 0] = torch.from_numpy(
             self.dones[:-1]
         )  # the memory before the first step is that of its episode
         columns = (*(getattr(self, name) for name in _COLUMNS), self.memory.unsqueeze(0), is_first)
-        selected: list[Any] = [each.index_select(1, index).to(device) if each is not None else None for each in columns]
+        selected: list[Any] = [each.index_select(1, index) if each is not None else None for each in columns]
         selected[-2] = selected[-2].squeeze(0)
         return Minibatch(*selected)
 

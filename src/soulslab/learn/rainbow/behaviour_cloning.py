@@ -102,9 +102,12 @@ class Cloner:
 
 
 def cloner_of(
-    policy: QPolicy, shown: ReplayBuffer, rng: np.random.Generator, settings: DemonstrationSettings
+    policy: QPolicy, shown: ReplayBuffer, rng: np.random.Generator, settings: DemonstrationSettings, shift_px: int = 0
 ) -> Cloner:
-    """Return a cloner for the values of a policy whose normaliser has observed the recorded features."""
+    """Return a cloner for the values of a policy whose normaliser has observed the recorded features.
+
+    ``shift_px`` is the largest random shift of the pixels; see `LearnerSettings`.
+    """
     network = policy.network
     # One flat parameter that shares its memory with the modules of the network and with the learner.
     flat = nn.Parameter(network.parameters_flat)
@@ -112,7 +115,7 @@ def cloner_of(
 
     def values(features: Tensor, pixels: Tensor | None) -> Tensor:
         network.zero_noise()
-        on_device = pixels.to(policy.device) if pixels is not None else None
+        on_device = policy.place_pixels(pixels, shift_px, len(features), rng)
         return mean_values(network(policy.normalise(features).to(policy.device), on_device)).cpu()
 
     return Cloner(values, [flat], shown, rng, settings)

@@ -89,7 +89,7 @@ class DemonstrationLearning:
         self._features = rows["features"]
         self._policy = policy
         self._shown = shown_replay(rows, shape, settings.replay)
-        self._cloner = cloner_of(policy, self._shown, rng, self._settings)
+        self._cloner = cloner_of(policy, self._shown, rng, self._settings, settings.learner.shift_px)
         self.replay = MixedReplay(own, self._shown, self._settings.share)
 
     def begin(self) -> None:

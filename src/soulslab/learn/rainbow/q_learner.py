@@ -15,6 +15,9 @@ updates (Polyak & Juditsky 1992, "Acceleration of stochastic approximation by av
 With resets, the weights are moved towards new random ones at regular intervals, because a network that is trained many
 times on each transition loses its ability to learn (Schwarzer et al. 2023, "Bigger, better, faster").
 
+Pixels may be shifted at random in each draw, so that the values do not depend on the exact place of what they show
+(Kostrikov, Yarats & Fergus 2021, "Image augmentation is all you need").
+
 The action masks of the environment apply to acting and to the targets: a forbidden action is never chosen.
 """
 
@@ -113,6 +116,9 @@ class BaseLearner(ABC):
     @abstractmethod
     def _learn_from_replay(self, beta: float) -> Measured:
         """Draw from the replay buffer, learn from it, and set its priorities."""
+
+    def _place_pixels(self, pixels: Tensor | None, n_samples: int) -> Tensor | None:
+        return self._policy.place_pixels(pixels, self._settings.shift_px, n_samples, self._rng)
 
     def _descend(self, found: tuple[float, float, float, float]) -> Measured:
         """Make a step with the gradient of the network, and move the target network and the average."""
@@ -224,9 +230,8 @@ class Learner(BaseLearner):
         self._policy.normalise(batch.features, out=features[:n_rows])
         self._policy.normalise(batch.next_features, out=features[n_rows:])
         features = features.to(self._policy.device)
-        here, following = (
-            seen.to(self._policy.device) if seen is not None else None for seen in (batch.pixels, batch.next_pixels)
-        )
+        # The observations before and after the n steps have independent shifts.
+        here, following = (self._place_pixels(seen, n_rows) for seen in (batch.pixels, batch.next_pixels))
         network.draw_noise()
         self._target.draw_noise()
         if settings.is_double and not settings.munchausen:

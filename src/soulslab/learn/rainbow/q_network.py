@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from soulslab.errors import EnvironmentUsageError
+from soulslab.learn.pixel_encoding import ImpalaEncoder, residual_size
 from soulslab.learn.rainbow.rainbow_settings import QNetworkSettings
 from soulslab.learn.replay.numba_kernel import kernel
 from soulslab.learn.torch_device import CPU
@@ -28,7 +28,6 @@ _HEAD_SHARE: Final = 0.1
 """Factor of the head's initial weights, so that the initial values are small compared to rewards."""
 _NOISE: Final = 0.5
 """Initial noise of noisy layers, sigma_0: Fortunato et al. 2018, section 3.2."""
-_PER_LEVEL: Final = 1.0 / 255.0
 
 
 class _Kept(NamedTuple):
@@ -312,71 +311,20 @@ class QNetwork(nn.Module):
         return flat, gradients
 
 
-class ImpalaEncoder(nn.Module):
-    """Residual convolutions over pixels: Espeholt et al. 2018, "IMPALA", figure 3, the large network.
-
-    Attributes:
-        n_outputs: Number of outputs.
-    """
-
-    def __init__(self, pixels: tuple[int, int, int], channels: tuple[int, ...]) -> None:
-        """Build the convolutions; each stage halves height and width, which must be large enough."""
-        super().__init__()
-        self.n_outputs = _n_seen(pixels, channels)
-        self.stages = nn.ModuleList(_Stage(*sizes) for sizes in pairwise((pixels[2], *channels)))
-
-    def forward(self, pixels: Tensor) -> Tensor:
-        """Encode pixels, uint8 (B, H, W, C), as float32 (B, n_outputs)."""
-        seen = pixels.permute(0, 3, 1, 2).float().mul_(_PER_LEVEL)
-        for stage in self.stages:
-            seen = stage(seen)
-        return torch.relu(seen).flatten(1)
-
-
-class _Stage(nn.Module):
-    """A convolution, max pooling with stride 2, and two residual blocks."""
-
-    def __init__(self, n_in: int, n_out: int) -> None:
-        super().__init__()
-        self.entry = nn.Conv2d(n_in, n_out, 3, padding=1)
-        self.blocks = nn.ModuleList(nn.Conv2d(n_out, n_out, 3, padding=1) for _ in range(4))
-
-    def forward(self, seen: Tensor) -> Tensor:
-        seen = nn.functional.max_pool2d(self.entry(seen), 3, stride=2, padding=1)
-        for i in (0, 2):
-            inner = self.blocks[i + 1](torch.relu(self.blocks[i](torch.relu(seen))))
-            seen = seen + inner
-        return seen
-
-
 def count_parameters(
     n_features: int, n_actions: int, settings: QNetworkSettings, pixels: tuple[int, int, int] | None = None
 ) -> int:
     """Return the number of parameters of a `QNetwork` with these arguments, without building it."""
     n_eye, n_inputs = 0, n_features
     if pixels is not None:
-        for n_in, n_out in pairwise((pixels[2], *settings.channels)):
-            n_eye += (9 * n_in + 1) * n_out + 4 * (9 * n_out + 1) * n_out
-        n_inputs += _n_seen(pixels, settings.channels)
+        n_eye, n_seen = residual_size(pixels, settings.channels)
+        n_inputs += n_seen
     n_memory = 3 * settings.memory * (n_inputs + settings.memory + 2)
     n_inputs += settings.memory
     n_hidden = sum((n_in + 1) * n_out for n_in, n_out in pairwise((n_inputs, *settings.widths)))
     n_norms = 2 * sum(settings.widths) if settings.has_layer_norm else 0
     n_heads = (n_actions + 1 if settings.is_dueling else n_actions) * settings.n_quantiles
     return n_eye + n_memory + n_hidden + n_norms + (settings.widths[-1] + 1) * n_heads * (2 if settings.is_noisy else 1)
-
-
-def _n_seen(pixels: tuple[int, int, int], channels: tuple[int, ...]) -> int:
-    """Return the number of outputs of the residual stages; raises EnvironmentUsageError for too small pixels."""
-    height_px, width_px, _ = pixels
-    if min(height_px, width_px) < 2 ** len(channels):
-        raise EnvironmentUsageError(
-            f"pixels of {height_px}x{width_px} are too small for {len(channels)} stages of network.channels; use "
-            "larger frames or fewer stages"
-        )
-    for _ in channels:
-        height_px, width_px = (height_px + 1) // 2, (width_px + 1) // 2
-    return height_px * width_px * channels[-1]
 
 
 def _grad(parameter: Tensor) -> Tensor:

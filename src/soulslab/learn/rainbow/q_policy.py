@@ -15,6 +15,7 @@ from torch import Tensor
 from soulslab.learn.archive import Tensors
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.network_policy import Choice, NetworkPolicy, RunningMoments
+from soulslab.learn.pixel_encoding import shift_pixels
 from soulslab.learn.policy_header import ActionScores, NetworkHeader, header_errors, parse_header
 from soulslab.learn.policy_view import PolicyView, attribute, gradients, to_array
 from soulslab.learn.rainbow.feature_encoding import Encoding, check_bins, count_outputs
@@ -66,6 +67,24 @@ class QPolicy(NetworkPolicy[QHeader]):
     def _new_network(self) -> QNetwork:
         header, sizes = self.header, (self.encoding.n_outputs, self.header.n_actions)
         return QNetwork(*sizes, header.network, self._noise, pixels=header.stacked_pixels, device=self.device)
+
+    def place_pixels(
+        self, pixels: Tensor | None, shift_px: int, n_samples: int, rng: np.random.Generator
+    ) -> Tensor | None:
+        """Return pixels for learning on the device of the network; None for None.
+
+        Args:
+            pixels: Pixels on the CPU, uint8 (n, H, W, C), or None.
+            shift_px: Largest random shift; see `LearnerSettings`.
+            n_samples: Number of shifts to draw; row i of the n has the shift ``i % n_samples``.
+            rng: Source of the shifts; without pixels or with ``shift_px`` 0 it is not used.
+        """
+        if pixels is None:
+            return None
+        if shift_px:
+            offsets = rng.integers(-shift_px, shift_px, (n_samples, 2), endpoint=True)
+            pixels = shift_pixels(pixels, torch.from_numpy(offsets))
+        return pixels.to(self.device)
 
     def observe(self, features: NDArray[np.float32]) -> None:
         """Update the normaliser with a batch, float32 (B, F)."""

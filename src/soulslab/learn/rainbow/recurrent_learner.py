@@ -82,8 +82,10 @@ class RecurrentLearner(BaseLearner):
 
     def _estimate(self, batch: SequenceBatch) -> tuple[Tensor, Tensor]:
         """Return the quantiles of the online and the target network, each ((T + n) * S, A, Q), on the CPU."""
-        network, device = self._policy.network, self._policy.device
-        pixels = batch.pixels.to(device) if batch.pixels is not None else None
+        network, device, n_sequences = self._policy.network, self._policy.device, len(batch.places)
+        # All steps of a sequence have the same shift, which differs between the two networks.
+        pixels = self._place_pixels(batch.pixels, n_sequences)
+        target_pixels = self._place_pixels(batch.pixels, n_sequences) if self._settings.shift_px else pixels
         features = self._policy.normalise(batch.features).to(device)
         inputs = _Inputs(features, pixels, batch.memory.to(device), batch.is_first.to(device))
         first, length = self._replay.burn_in_steps, self._replay.length
@@ -93,6 +95,7 @@ class RecurrentLearner(BaseLearner):
             seen, memory = network.see_steps(*inputs.steps(first, end, memory))
         more, _ = network.see_steps(*inputs.steps(end, length, memory))
         online = network.estimate_both(seen, more)
+        inputs = inputs._replace(pixels=target_pixels)
         seen, _ = self._target.see_steps(*inputs.steps(first, length, _burn_in(self._target, inputs, first)))
         return online.cpu(), self._target.estimate(seen).cpu()
 

@@ -109,7 +109,7 @@ def test_the_steps_of_a_rollout_are_unrolled_as_they_were_played():
     for _ in range(2):  # episodes last five steps; the second rollout begins within one
         learner.collect(collector)
         rollout = learner._rollout
-        batch = rollout.select_environments(torch.tensor([4, 1]), policy.device)
+        batch = rollout.select_environments(torch.tensor([4, 1]))
         assert batch.obs.shape == (10, 2, N_CUES + 1)
         assert batch.is_first.any()
         with torch.no_grad():

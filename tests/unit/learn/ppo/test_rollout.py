@@ -97,7 +97,7 @@ def test_select_takes_the_same_transition_from_every_array():
     rollout.pixels[:] = flat.view(4, 3, 1, 1, 1)
     rollout.blocked[2, 1, 4] = True
     index = torch.tensor([7, 0, 11])
-    batch = rollout.select(index, torch.device("cpu"))
+    batch = rollout.select(index)
     assert batch.pixels[:, 0, 1, 0].tolist() == [7, 0, 11]
     assert batch.obs[:, 0].tolist() == batch.actions[:, 0].tolist() == batch.log_probs.tolist() == [7, 0, 11]
     assert batch.blocked.nonzero().tolist() == [[0, 4]]

@@ -209,7 +209,7 @@ def test_other_and_altered_files_are_refused(path, tmp_path):
     with pytest.raises(CorruptCheckpointError, match="is truncated or not a checkpoint"):
         QPolicy.load(path)
     actor_critic().save(path)
-    with pytest.raises(IncompatibleCheckpointError, match="has format 'soulslab-policy' version 4"):
+    with pytest.raises(IncompatibleCheckpointError, match="has format 'soulslab-policy' version 5"):
         QPolicy.load(path)
     with pytest.raises(CheckpointError, match=r"nothing.safetensors: cannot be read"):
         QPolicy.load(tmp_path / "nothing.safetensors")

@@ -198,6 +198,17 @@ VARIANTS = {
         "network": {"memory": 5, "is_noisy": True},
         "replay": {"sequence_steps": 8, "burn_in_steps": 4, "capacity": 400},
     },
+    "with shifted pixels": {
+        "env": {"id": "toys/PixelCorridor-v0"},
+        "learner": {"shift_px": 1, "updates_per_step": 0.2},
+        "network": {"channels": (2,)},
+    },
+    "with shifted pixels and memory": {
+        "env": {"id": "toys/PixelCorridor-v0"},
+        "learner": {"shift_px": 1, "updates_per_step": 0.2},
+        "network": {"channels": (2,), "memory": 5},
+        "replay": {"sequence_steps": 8, "burn_in_steps": 4},
+    },
     "often updated": {"learner": {"updates_per_step": 6.0, "learning_starts": 400, "reset_every": 0}},
 }
 
