@@ -1,12 +1,18 @@
 """Build the clock libraries of `soulslab.siphon.clock`: plain shared libraries in C, on Linux only.
 
-All other metadata is in pyproject.toml. The libraries are optional: without a C compiler everything but the lockstep
+All other metadata is in pyproject.toml, except the README and the project URLs: the environment variable
+``SOULSLAB_REPOSITORY`` is the public address of the repository, such as ``https://github.com/OWNER/soulslab``. If it is
+set, the metadata contains the URLs of the project, and links and pictures of the README become absolute in it.
+
+The libraries are optional: without a C compiler everything but the lockstep
 clock works, and its error names the packages to install.
 
 A wheel for Windows contains the DLLs of the repository and compiles nothing, so any system can build it:
 ``pip wheel --no-deps -w dist --config-settings=--build-option=--plat-name=win_amd64 .``
 """
 
+import os
+import re
 import sys
 from pathlib import Path
 
@@ -66,7 +72,32 @@ def library(name: str, sources: list[str]) -> Extension:
     )
 
 
+def project_urls(address: str) -> dict[str, str]:
+    """Return the URLs of the project, for a repository on GitHub or a server with the same layout."""
+    if not address:
+        return {}
+    if not re.fullmatch(r"https://[^\s/@?#]+(/[^\s/@?#]+)+", address):  # @: credentials must not be in the metadata
+        raise SystemExit("SOULSLAB_REPOSITORY is not of the form https://github.com/OWNER/soulslab")
+    pages = {"Documentation": "tree/HEAD/docs", "Changelog": "blob/HEAD/CHANGELOG.md", "Issues": "issues"}
+    return {"Repository": address, **{name: f"{address}/{page}" for name, page in pages.items()}}
+
+
+def long_description(address: str) -> str:
+    """Return the README, with absolute links if the address of the repository is known."""
+    text = Path("README.md").read_text(encoding="utf-8")
+
+    def absolute(link: re.Match[str]) -> str:
+        return f"{link[0]}{address}/{'raw' if link[0].startswith('!') else 'blob'}/HEAD/"
+
+    return re.sub(r"!?\[[^][]*\]\((?!https?:|#)", absolute, text) if address else text
+
+
+ADDRESS = os.environ.get("SOULSLAB_REPOSITORY", "").removesuffix("/")
+
 setup(
+    long_description=long_description(ADDRESS),
+    long_description_content_type="text/markdown",
+    project_urls=project_urls(ADDRESS),
     cmdclass={"build_ext": BuildWithoutRunPath, "bdist_wheel": WheelOfSystem},
     ext_modules=[library("_preload", GAME_SIDE), library("_control", CONTROL_SIDE)]
     if sys.platform.startswith("linux")

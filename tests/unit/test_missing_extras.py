@@ -16,6 +16,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from soulslab.errors.general import OPTIONAL_MODULES
+from soulslab.siphon.rpc.server import ServerOptions, serve
+from soulslab.testing.fake_session import FakeSession
 from support.pty import Pty
 
 ROOT = Path(__file__).parents[2]
@@ -23,10 +25,10 @@ PROGRAM = ["-S", "-c", "import sys; sys.argv[0] = 'soulslab'; from soulslab.cli 
 #: Runs several commands, and prints the exit code and the error output of each as JSON.
 COMMANDS = """
 import io, json, sys
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, redirect_stdout
 from soulslab.cli import run
 for words in json.loads(sys.argv[1]):
-    with redirect_stderr(io.StringIO()) as errors:
+    with redirect_stderr(io.StringIO()) as errors, redirect_stdout(io.StringIO()):
         code = run(words)
     print(json.dumps([code, errors.getvalue()]))
 """
@@ -78,6 +80,20 @@ def run(environment, *arguments, cwd):
     )
 
 
+def run_all(environment, commands, cwd):
+    """Run commands in one process, and return the exit code and the error output of each."""
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", COMMANDS, json.dumps([command.split() for command in commands])],
+        env=environment,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
 @pytest.fixture(scope="module")
 def base(installed):
     return installed()
@@ -104,21 +120,47 @@ def line_for(extra):
 
 def test_a_missing_extra_is_one_line_with_the_command_that_installs_it(base, tmp_path):
     (tmp_path / "policy").touch()
-    commands = json.dumps([command.split() for command in NEEDED_EXTRA])
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", COMMANDS, commands],
-        env=base,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stderr == ""
-    for (command, extra), line in zip(NEEDED_EXTRA.items(), done.stdout.splitlines(), strict=True):
-        code, errors = json.loads(line)
+    results = run_all(base, NEEDED_EXTRA, tmp_path)
+    for (command, extra), (code, errors) in zip(NEEDED_EXTRA.items(), results, strict=True):
         assert code == 1, command
         assert re.fullmatch(line_for(extra), errors), (command, errors)
     assert list(tmp_path.iterdir()) == [tmp_path / "policy"]
+
+
+SMALL = "--set env.n_envs=2 --set learner.n_steps=16 --set run.total_steps=64"
+#: Short commands, with the extras that each needs and its exit code with them. GAME is the address of a served game.
+SHORT_COMMANDS = {
+    f"train --run-dir run {SMALL}": (["learn"], 0),
+    "evaluate judge --fights 1": (["learn"], 0),
+    "fights record fights --fights 1": (["learn"], 0),
+    "fights show fights": (["learn"], 0),
+    f"tune --study study --trials 1 --search learner.lr=1e-4..1e-2:log {SMALL}": (["learn", "tune"], 0),
+    "siphon attach GAME": (["siphon"], 0),
+    "siphon capture GAME frame.png": (["siphon"], 0),
+    "siphon record GAME values.h5 --seconds 0.1": (["siphon"], 0),
+    "games check GAME --seconds 0.1": (["siphon"], 0),
+    "siphon attach absent.toml": (["siphon"], 1),  # the game is not running
+    "arena": (["window"], 1),  # there is no display
+}
+
+
+@pytest.mark.parametrize(
+    "extras", [("learn",), ("siphon",), (*USER_EXTRAS, "dashboard")], ids=["learn", "siphon", "all"]
+)
+def test_commands_work_with_the_extras_that_they_need(installed, tmp_path, extras):
+    environment = {name: value for name, value in installed(*extras).items() if name != "DISPLAY"}
+    (tmp_path / "absent.toml").write_text('name = "Absent"\n[process]\nexecutable = "no_such_game_runs"\n')
+    options = ServerOptions(address=f"unix:{tmp_path}/game", needs_token=False)
+    with FakeSession() as session, serve(session, options) as server:
+        commands = [command.replace("GAME", server.address) for command in SHORT_COMMANDS]
+        results = run_all(environment, commands, tmp_path)
+    for (command, (needed, code_if_installed)), (code, errors) in zip(SHORT_COMMANDS.items(), results, strict=True):
+        missing = [extra for extra in needed if extra not in extras]
+        assert code == (1 if missing else code_if_installed), (command, errors)
+        if missing:
+            assert re.fullmatch(line_for(missing[0]), errors.splitlines(keepends=True)[-1]), (command, errors)
+        else:
+            assert "not installed" not in errors, (command, errors)
 
 
 def test_the_program_exits_with_the_error_of_a_missing_extra(base, tmp_path):

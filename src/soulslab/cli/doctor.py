@@ -39,7 +39,7 @@ def doctor(*, dev: Flag = False) -> int:
 
 
 def bench(*arguments: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)]) -> None:
-    """Report that the benchmarks are run with ``python -m benchmarks`` now.
+    """Print how the benchmarks are run: with python -m benchmarks, in a clone of the repository.
 
     Args:
         arguments: The benchmark and its options, for the message.

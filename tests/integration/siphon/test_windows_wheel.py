@@ -1,15 +1,22 @@
-"""The wheel for Windows: built on Linux from the tracked files, and used by the Windows Python under Wine."""
+"""The wheel for Windows: built on Linux from the tracked files, and used by the Windows Python under Wine.
+
+It is built with the address of a repository, so its metadata contains the URLs of the project.
+"""
 
 import hashlib
+import os
+import re
 import shutil
 import subprocess
 import sys
+from email import message_from_bytes
 from zipfile import ZipFile
 
 import pytest
 
 from support.windows_python import PYTHON, ROOT, WindowsPython
 
+ADDRESS = "https://github.com/owner/soulslab"
 DLLS = "soulslab/siphon/clock/windows"
 CHECK = """
 import sys
@@ -27,20 +34,30 @@ sys.stdout.write(doctor.lines(checks))
 """
 
 
+def environment(address):
+    return {**os.environ, "SOULSLAB_REPOSITORY": address}
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel")
+def source(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("source")
     command = [shutil.which("git"), "ls-files", "-z"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in filter(None, listed.split("\0")):
         if name.split("/")[0] in ("src", "setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
-            target = folder / "source" / name
+            target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, target)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(source, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
     options = ["--no-deps", "--no-build-isolation", "--config-settings=--build-option=--plat-name=win_amd64"]
-    command = [sys.executable, "-m", "pip", "--quiet", "wheel", *options, "-w", folder / "dist", folder / "source"]
-    subprocess.run(command, check=True)
-    (path,) = (folder / "dist").iterdir()
+    command = [sys.executable, "-m", "pip", "--quiet", "wheel", *options, "-w", folder, source]
+    subprocess.run(command, env=environment(ADDRESS), check=True)
+    (path,) = folder.iterdir()
     return path
 
 
@@ -57,6 +74,35 @@ def test_it_contains_the_dlls_of_the_repository_and_no_library_of_linux(wheel):
     assert set(sums) == {"soulslab_clock.dll", "soulslab_control.dll", "soulslab_xinput.dll"}
     assert [name for name in names if name.endswith((".so", ".pyd"))] == []
     assert "soulslab/learn/configs/demo.toml" in names
+
+
+def test_links_and_pictures_of_its_description_are_absolute(wheel):
+    with ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        metadata = message_from_bytes(archive.read(name))
+    assert f"Issues, {ADDRESS}/issues" in metadata.get_all("Project-URL")
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    description = metadata.get_payload()
+    for mark, folder in (("!", "raw"), ("", "blob")):
+        places = re.findall(rf"(?<!!){mark}\[[^][]*\]\({ADDRESS}/{folder}/HEAD/([^)#]+)", description)
+        assert len(places) > 3
+        assert all((ROOT / place).is_file() for place in places)
+    links = re.findall(r"\]\(([^)]*)\)", description)
+    assert all(link.startswith("https://") for link in links)
+
+
+@pytest.mark.parametrize(("address", "is_allowed"), [("", True), ("https://name:password@github.com/a/b", False)])
+def test_the_description_without_an_address_and_with_credentials_in_it(source, address, is_allowed):
+    command = [sys.executable, "setup.py", "--long-description"]
+    done = subprocess.run(
+        command, cwd=source, env=environment(address), capture_output=True, text=True, encoding="utf-8", check=False
+    )
+    assert (done.returncode == 0) is is_allowed
+    assert "password" not in done.stdout + done.stderr
+    if is_allowed:
+        assert done.stdout.strip() == (ROOT / "README.md").read_text(encoding="utf-8").strip()
+    else:
+        assert "SOULSLAB_REPOSITORY is not of the form https://" in done.stderr
 
 
 def test_windows_python_runs_it(wheel, windows, request, tmp_path):

@@ -9,6 +9,7 @@ import gymnasium
 import pytest
 
 import soulslab
+from benchmarks.commands import app as benchmarks
 from soulslab import cli
 from soulslab.cli import application
 from soulslab.cli.output import PIPE_COLUMNS, print_line, table_console
@@ -39,6 +40,24 @@ def test_help_names_every_command(capsys):
     assert all(
         name in text for name in ["train", "evaluate", "play", "demo", "envs", "doctor", "--version", "--verbose"]
     )
+
+
+def commands(app):
+    """Yield the words of an application and of its commands, including hidden ones."""
+    yield ()
+    for name in app:
+        if not name.startswith("-"):
+            yield from ((name, *words) for words in commands(app[name]))
+
+
+@pytest.mark.parametrize("app", [application.app, benchmarks], ids=["soulslab", "benchmarks"])
+def test_help_contains_no_markup(capsys, app):
+    """Help is printed as it is written in the docstrings."""
+    for words in commands(app):
+        app([*words, "--help"], result_action="return_value")
+        text = capsys.readouterr().out
+        assert text.startswith(" ".join(("Usage:", app.name[0], *words))), words
+        assert "`" not in text, words
 
 
 def test_version(capsys):
