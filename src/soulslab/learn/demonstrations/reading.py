@@ -46,9 +46,9 @@ def read_demonstrations(
     """Read a data set, given as its folder or its id among Minari's, for an environment of `make_vector`.
 
     The result are all episodes in order, as rows of one stream (``step_rows.row_type``), with the extra inputs as in
-    training. If the environment has an ``action_mask`` (``is_masked``), the data set must hold masks. If it was recorded
-    in a simulator of the environment (``is_simulated``), only the options that define a step and the shapes of the
-    spaces must agree; their bounds depend on the ground and the health of the boss.
+    training. If the environment has an ``action_mask`` (``is_masked``), the data set must hold masks. If it was
+    recorded in a simulator against another boss (``is_simulated``), only the options that define a step and the shapes
+    of the spaces must agree; their bounds depend on the ground and the health of the boss.
 
     Raises:
         ConfigError: The data set is simulated, and the environment has no ``metadata["step_options"]``.
