@@ -83,8 +83,8 @@ class Description(_Metadata, frozen=True, kw_only=True):
 
         ``alike`` are ids of environments with the same fights (``metadata["policies_of"]``); of these only options that
         both have are compared. ``step_options`` are the options that define a step, with their default values
-        (``metadata["step_options"]``); of a simulated data set only these are compared. Raises DemonstrationError if
-        the id, its version or an option differs.
+        (``metadata["step_options"]``). They are always compared, and of a simulated data set only they. Raises
+        DemonstrationError if the id, its version or an option differs.
         """
         if self.env_id not in (env_id, *alike):
             raise DemonstrationError(

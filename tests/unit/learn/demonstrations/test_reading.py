@@ -264,6 +264,8 @@ def test_the_same_fight_behind_another_door(folder, tmp_path):
     description.check_env("other/Arena-v0", {"phase": "1", "size_px": 3}, [ARENA_ID])
     with pytest.raises(DemonstrationError, match="phase is '1' in the recording and '2' here"):
         description.check_env("other/Arena-v0", {"phase": "2", "size_px": 3}, [ARENA_ID])
+    with pytest.raises(DemonstrationError, match="skip_locked is True in the recording and False here"):
+        description.check_env("other/Arena-v0", {"phase": "1"}, [ARENA_ID], {"skip_locked": False})
 
 
 @pytest.mark.parametrize(
