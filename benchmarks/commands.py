@@ -371,6 +371,9 @@ def fit_training(
     ] = None,
     trainings: Annotated[int | None, Parameter(help="Trainings per boss, each with its own seed.")] = None,
     refine_fights: Annotated[int | None, Parameter(help="Fights of a round of refinement; none by default.")] = None,
+    online_decisions: Annotated[
+        int | None, Parameter(help="Decisions of Rainbow in the true fights after each training; none by default.")
+    ] = None,
     decisions: Annotated[int | None, Parameter(help="Decisions of each training, instead of the config's.")] = None,
     limit_s: LimitS = None,
     fights: Fights = None,
@@ -391,6 +394,7 @@ def fit_training(
     settings = _with(settings, bosses=tuple(bosses) if bosses else None, sources=tuple(known) if known else None)
     settings = _with(settings, uses=tuple(used) if used else None, n_refine_fights=refine_fights)
     settings = _with(settings, decisions=decisions, n_trainings=trainings, player=player)
+    settings = _with(settings, online_decisions=online_decisions)
     settings = _with(settings, limit_s=limit_s, n_fights=fights, purpose="development" if development else None)
     _report(json, lambda: measure_fit_training(settings))
 

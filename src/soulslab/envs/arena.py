@@ -26,8 +26,9 @@ from soulslab.envs.arguments import (
     checked_seed,
     reset_mask_of,
     reset_options_of,
+    step_options_of,
 )
-from soulslab.envs.duels import Duels, Info, make_options
+from soulslab.envs.duels import ArenaOptions, Duels, Info, make_options
 from soulslab.envs.spaces import row
 from soulslab.errors import EnvironmentUsageError, InvalidActionError, NotResetError, WindowGoneError, optional_imports
 
@@ -63,6 +64,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
     metadata = {  # noqa: RUF012
         "render_modes": ["human", "rgb_array", "rgb_array_list"],
         "render_fps": round(1 / DECISION_S),
+        "step_options": step_options_of(ArenaOptions()),
     }
 
     def __init__(self, render_mode: str | None = None, **options: Any) -> None:

@@ -19,6 +19,9 @@ from soulslab.errors import EnvironmentUsageError, InvalidActionError, UnknownOp
 FOREIGN_RESET_OPTIONS: Final = ("minari_autoseed",)
 #: Options that may be a list in a vector environment, with one value for each environment.
 PER_GAME: Final = ("server", "token", "token_file", "tls", "pid", "display", "session")
+#: Options of the environments of duels that define a step: its length, its reward, and what its numbers mean. Episodes
+#: of other bosses can be mixed in training only if they are equal.
+STEP_OPTIONS: Final = ("observation", "reward", "skip_locked", "step_ms", "actions")
 
 Phase: TypeAlias = Literal["1", "2", "full", 1, 2]
 """Phase of a fight; ``"full"`` is both."""
@@ -102,6 +105,11 @@ def autoreset_mode_of(mode: Any) -> AutoresetMode:
     known = {item.value: item for item in AutoresetMode} | {item.name.lower(): item for item in AutoresetMode}
     check_choice("autoreset_mode: unknown mode", mode, known)
     return known[mode]
+
+
+def step_options_of(defaults: msgspec.Struct) -> dict[str, Any]:
+    """Return ``metadata["step_options"]``: the `STEP_OPTIONS` among the default options of an environment."""
+    return {name: getattr(defaults, name) for name in STEP_OPTIONS if hasattr(defaults, name)}
 
 
 def options_of_each(options: Mapping[str, Any], n_envs: int) -> list[dict[str, Any]]:

@@ -10,7 +10,12 @@ from benchmarks.fit_training import SEEDS, SOURCES, FitTrainingSettings, distort
 from soulslab.arena.boss_file import parse_boss
 from soulslab.arena.uncertainty import numbers_of
 from soulslab.config import dump_settings
-from soulslab.learn.rainbow.rainbow_settings import QLearningSettings, QNetworkSettings, RainbowSettings
+from soulslab.learn.rainbow.rainbow_settings import (
+    DemonstrationSettings,
+    QLearningSettings,
+    QNetworkSettings,
+    RainbowSettings,
+)
 from support.stage import KNOCK_BACKS, shipped
 
 
@@ -61,6 +66,22 @@ def test_every_row_has_a_training_and_two_evaluations(small_config):
         assert row["decisions"] >= train.run.total_steps
         assert row["from (%)"] <= row["won against the true boss (%)"] <= row["to (%)"]
         assert row["loop without the play (min)"] is None  # nothing was fitted
+
+
+def test_rainbow_learns_in_the_true_fights_with_simulated_ones(small_config):
+    rainbow = RainbowSettings(
+        env=msgspec.structs.replace(small_config.env, n_envs=1),
+        learner=QLearningSettings(batch_size=8, learning_starts=20, updates_per_step=0.1),
+        network=QNetworkSettings(widths=(8,)),
+        demonstrations=DemonstrationSettings(cloning_updates=2),
+    )
+    settings = FitTrainingSettings(
+        train=small_config, sources=("1x",), uses=("file",), n_fights=2, online_decisions=120, rainbow=rainbow
+    )
+    (row,) = measure_fit_training(settings)[0].rows
+    assert [row[f"online {n} (decisions)"] // 40 for n in (1, 2, 3)] == [1, 2, 3]
+    for n in (1, 2, 3):
+        assert row[f"online {n} from (%)"] <= row[f"online {n} won (%)"] <= row[f"online {n} to (%)"]
 
 
 def test_a_policy_learns_from_its_fights_against_the_true_boss(small_config):

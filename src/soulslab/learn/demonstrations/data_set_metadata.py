@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -69,11 +70,21 @@ class Description(_Metadata, frozen=True, kw_only=True):
     env_id: str
     options: dict[str, Any]
 
-    def check_env(self, env_id: str, options: Mapping[str, Any], alike: Collection[str] = ()) -> None:
+    def check_env(
+        self,
+        env_id: str,
+        options: Mapping[str, Any],
+        alike: Collection[str] = (),
+        step_options: Mapping[str, Any] = MappingProxyType({}),
+        *,
+        is_simulated: bool = False,
+    ) -> None:
         """Check that the data set was recorded in the same environment with the same options.
 
         ``alike`` are ids of environments with the same fights (``metadata["policies_of"]``); of these only options that
-        both have are compared. Raises DemonstrationError if the id, its version or an option differs.
+        both have are compared. ``step_options`` are the options that define a step, with their default values
+        (``metadata["step_options"]``). They are always compared, and of a simulated data set only they. Raises
+        DemonstrationError if the id, its version or an option differs.
         """
         if self.env_id not in (env_id, *alike):
             raise DemonstrationError(
@@ -81,22 +92,24 @@ class Description(_Metadata, frozen=True, kw_only=True):
                 f"was recorded in {self.env_id}, not in {env_id}; train on that id, or record new episodes",
             )
         defaults = self.origin.defaults
-        theirs, ours = {**defaults, **without_secrets(self.options)}, plain_options(options)
-        if self.env_id == env_id:
-            ours = {**defaults, **ours}
+        theirs = {**step_options, **defaults, **without_secrets(self.options)}
+        ours = {**step_options, **(defaults if self.env_id == env_id else {}), **plain_options(options)}
+        if is_simulated:
+            names = set(step_options)
+        elif self.env_id == env_id:
             names = theirs.keys() | ours.keys()
         else:
             names = theirs.keys() & ours.keys()
         pairs = {name: (theirs.get(name, _DEFAULT), ours.get(name, _DEFAULT)) for name in sorted(names)}
-        different = [
-            f"{name} is {was!r} in the recording and {now!r} here"
-            for name, (was, now) in pairs.items()
-            if not _is_same(was, now)
-        ]
+        different = {name: values for name, values in pairs.items() if not _is_same(*values)}
         if different:
+            listed = [f"{name} is {was!r} in the recording and {now!r} here" for name, (was, now) in different.items()]
+            advice = ["change env.options"]
+            if step_options and not different.keys() & step_options.keys():
+                advice.append("set demonstrations.is_simulated for fights of a simulator against a fitted boss")
             raise DemonstrationError(
                 self.folder,
-                f"was recorded with other options of {self.env_id}: {'; '.join(different)}; change env.options, or "
+                f"was recorded with other options of {self.env_id}: {'; '.join(listed)}; {', '.join(advice)}, or "
                 "record new episodes (soulslab fights record --config uses the options of the same file)",
             )
 

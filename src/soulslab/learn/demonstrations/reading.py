@@ -20,7 +20,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from soulslab.config.hdf5_files import Hdf5Node, Hdf5Reader
-from soulslab.errors import DemonstrationError, optional_imports
+from soulslab.errors import ConfigError, DemonstrationError, optional_imports
 from soulslab.learn.demonstrations.data_set_metadata import DATA_NAME, Description, describe
 from soulslab.learn.demonstrations.recorded_episode import Episode
 from soulslab.learn.environment import layout, sizes
@@ -41,19 +41,31 @@ def read_demonstrations(
     *,
     extras: ExtraInputs | None = None,
     is_masked: bool,
+    is_simulated: bool = False,
 ) -> NDArray[Any]:
     """Read a data set, given as its folder or its id among Minari's, for an environment of `make_vector`.
 
     The result are all episodes in order, as rows of one stream (``step_rows.row_type``), with the extra inputs as in
-    training. If the environment has an ``action_mask`` (``is_masked``), the data set must hold masks.
+    training. If the environment has an ``action_mask`` (``is_masked``), the data set must hold masks. If it was
+    recorded in a simulator against another boss (``is_simulated``), only the options that define a step and the shapes
+    of the spaces must agree; their bounds depend on the ground and the health of the boss.
 
     Raises:
+        ConfigError: The data set is simulated, and the environment has no ``metadata["step_options"]``.
         DemonstrationError: The data set does not exist, is damaged, was recorded in another environment, holds NaN, or
             an action that was not allowed; the message names episode and step.
         MissingDependencyError: Minari is not installed.
     """
     description = describe(path)
-    description.check_env(settings.id, settings.options, env.metadata.get("policies_of", ()))
+    step_options = env.metadata.get("step_options", {})
+    if is_simulated and not step_options:
+        raise ConfigError(
+            f"cannot be used with {settings.id}, which does not say which of its options define a step "
+            "(metadata['step_options']); set it to false",
+            path="demonstrations.is_simulated",
+        )
+    alike = env.metadata.get("policies_of", ())
+    description.check_env(settings.id, settings.options, alike, step_options, is_simulated=is_simulated)
     seen, n_actions = layout(env), sizes(env).n_actions
     extras = extras or ExtraInputs()
     shape = StepShape(
@@ -63,7 +75,7 @@ def read_demonstrations(
         frame_stack=settings.frame_stack,
     )
     parts = []
-    _check_spaces(description, env)
+    _check_spaces(description, env, are_bounds_free=is_simulated)
     for number, episode in enumerate(_read_episodes(description, env.single_observation_space)):
         fail = partial(DemonstrationError, description.folder, episode=number)
         _check(episode, fail, n_actions, is_masked=is_masked)
@@ -136,16 +148,17 @@ def _spaces(description: Description) -> tuple[Space[Any], Space[Any]]:
         return deserialize_space(description.observation_space), deserialize_space(description.action_space)
 
 
-def _check_spaces(description: Description, env: VectorEnv[Any, Any, Any]) -> None:
-    """Check that a data set has the spaces of an environment."""
+def _check_spaces(description: Description, env: VectorEnv[Any, Any, Any], *, are_bounds_free: bool) -> None:
+    """Check that a data set has the spaces of an environment, with the same bounds unless they are free."""
     observations, actions = _spaces(description)
     folder = description.folder
     for what, theirs, ours in (
         ("observations", observations, env.single_observation_space),
         ("actions", actions, env.single_action_space),
     ):
-        if theirs != ours:
-            bounds = ", with other bounds" if _in_short(theirs) == _in_short(ours) else ""
+        is_alike = _in_short(theirs) == _in_short(ours)
+        if theirs != ours and not (is_alike and are_bounds_free):
+            bounds = ", with other bounds" if is_alike else ""
             raise DemonstrationError(
                 folder,
                 f"its {what} are {_in_short(theirs)}, but those of {description.env_id} are {_in_short(ours)} here"

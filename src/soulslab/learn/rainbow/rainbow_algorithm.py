@@ -364,8 +364,14 @@ def _read_demonstrations(folder: RunFolder[RainbowSettings], env: VectorEnv[Any,
     # Only a reset shows whether there are masks. A resumed run was checked when it started, and must not start a fight
     # in a game that a remote actor still plays.
     is_masked = folder.checkpoint is None and "action_mask" in env.reset(seed=settings.run.seed)[1]
-    path = settings.demonstrations.path
-    return read_demonstrations(path, env, settings.env, extras=settings.inputs, is_masked=is_masked)
+    return read_demonstrations(
+        settings.demonstrations.path,
+        env,
+        settings.env,
+        extras=settings.inputs,
+        is_masked=is_masked,
+        is_simulated=settings.demonstrations.is_simulated,
+    )
 
 
 def _interpolate(start: float, end: float, progress: float) -> float:

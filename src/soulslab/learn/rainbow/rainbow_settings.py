@@ -145,6 +145,8 @@ class DemonstrationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=T
 
     Attributes:
         path: Minari data set: its folder, or its id among those of this machine; "" for none.
+        is_simulated: Whether the episodes were recorded in a simulator, against another boss than here. Then only the
+            options that define a step must agree, such as ``observation``, ``reward`` and ``skip_locked``.
         share: Share of each batch that is drawn from the recorded episodes.
         epsilon: Share of random actions at the start of a run that starts with cloning, to explore actions that were
             not recorded. It decreases to `learner.epsilon_end`.
@@ -158,6 +160,7 @@ class DemonstrationSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=T
     """
 
     path: str = ""
+    is_simulated: bool = False
     share: Share = 0.5
     epsilon: Share = 0.1
     epsilon_decisions: Positive = 60_000

@@ -5,12 +5,14 @@ import subprocess
 import sys
 
 import h5py
+import msgspec
 import numpy as np
 import pytest
 from minari import MinariDataset
 
-from soulslab.envs.registration import ARENA_ID
-from soulslab.errors import DemonstrationError
+from soulslab.config import dump_settings
+from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
+from soulslab.errors import ConfigError, DemonstrationError
 from soulslab.learn.demonstrations.data_set_metadata import METADATA_NAME, describe
 from soulslab.learn.demonstrations.reading import read_demonstrations, read_outcomes
 from soulslab.learn.environment import blocked_actions, decisions_taken, layout, make_vector
@@ -18,6 +20,7 @@ from soulslab.learn.inputs import ExtraInputs, Observer
 from soulslab.learn.replay.step_rows import Outcome
 from soulslab.learn.settings import EnvSettings
 from support.fights import ARENA, check_same, play_again, record_random, record_reference
+from support.stage import shipped
 
 DATA_NAME = "main_data.hdf5"
 N_FIGHTS = 3
@@ -40,11 +43,11 @@ def copied(folder, tmp_path):
     return copy
 
 
-def read(folder, env_id=ARENA_ID, options=ARENA, *, is_masked=True, extras=None, frame_stack=1):
+def read(folder, env_id=ARENA_ID, options=ARENA, *, is_masked=True, is_simulated=False, extras=None, frame_stack=1):
     env = make_vector(env_id, 1, options)
     settings = EnvSettings(id=env_id, options=options, frame_stack=frame_stack)
     try:
-        return read_demonstrations(folder, env, settings, extras=extras, is_masked=is_masked)
+        return read_demonstrations(folder, env, settings, extras=extras, is_masked=is_masked, is_simulated=is_simulated)
     finally:
         env.close()
 
@@ -167,6 +170,71 @@ def test_other_options(folder, changes, said):
         read(folder, options={**ARENA, **changes})
 
 
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory):
+    """A data set against a boss file with other health, on a larger ground, under training conditions."""
+    folder = tmp_path_factory.mktemp("simulated")
+    judge = shipped("judge")
+    limits_m = tuple((low - 2.0, high + 2.0) for low, high in judge.ground.limits_m)
+    ground = msgspec.structs.replace(judge.ground, limits_m=limits_m)
+    boss = msgspec.structs.replace(judge, hp=judge.hp + 100, ground=ground)
+    (folder / "boss.toml").write_text(dump_settings(boss))
+    options = {**ARENA, "observation": "relative", "boss": str(folder / "boss.toml"), "latency_ms": (0.0, 100.0)}
+    record_random(folder / "fights", ARENA_ID, options, 2)
+    return folder / "fights"
+
+
+@pytest.mark.parametrize(
+    ("env_id", "options"),
+    [
+        (ARENA_ID, {**ARENA, "observation": "relative"}),
+        (ARENA_ID, {"phase": "full", "observation": "relative", "skip_locked": True, "reward": "soulsgym"}),
+        (ARENA_LIVE_ID, {"observation": "relative", "skip_locked": True, "step_ms": 100, "latency_ms": 50}),
+    ],
+)
+def test_a_simulated_boss_stands_in_for_the_true_one_only_by_its_setting(simulated, env_id, options):
+    rows = read(simulated, env_id, options, is_simulated=True)
+    assert (rows["is_first"].sum(), rows["features"].shape[1]) == (2, 73)
+    assert len(rows) == describe(simulated).n_steps
+    with pytest.raises(DemonstrationError):
+        read(simulated, env_id, options)
+
+
+def test_the_error_for_another_boss_names_the_setting(folder):
+    with pytest.raises(DemonstrationError, match=r"boss is 'judge' .* set demonstrations\.is_simulated"):
+        read(folder, options={**ARENA, "boss": "trickster"})
+    with pytest.raises(DemonstrationError, match=r"skip_locked is True .* and False here; change env.options, or rec"):
+        read(folder, options={**ARENA, "boss": "trickster", "skip_locked": False})
+
+
+@pytest.mark.parametrize(
+    ("env_id", "changes", "said"),
+    [
+        (ARENA_ID, {"reward": {"win": 1.0}}, r"reward is 'soulsgym' in the recording and {'win': 1.0} here"),
+        (ARENA_ID, {"skip_locked": False}, "skip_locked is True in the recording and False here"),
+        (ARENA_ID, {"observation": "features"}, "observation is 'relative' in the recording and 'features' here"),
+        (ARENA_LIVE_ID, {"reward": "sparse"}, "reward is 'soulsgym' in the recording and 'sparse' here"),
+        (ARENA_LIVE_ID, {"step_ms": 50}, "step_ms is 100 in the recording and 50 here"),
+        (ARENA_LIVE_ID, {"actions": ["nothing", "light_attack"]}, "actions is None in the recording and"),
+    ],
+)
+def test_steps_of_another_kind_are_refused_although_they_are_simulated(simulated, env_id, changes, said):
+    options = {"observation": "relative", "skip_locked": True, **changes}
+    with pytest.raises(DemonstrationError, match=said):
+        read(simulated, env_id, options, is_simulated=True)
+
+
+def test_a_default_of_a_game_is_compared_with_the_recorded_option(simulated):
+    with pytest.raises(DemonstrationError, match="skip_locked is True in the recording and False here"):
+        read(simulated, ARENA_LIVE_ID, {"observation": "relative"}, is_simulated=True)
+
+
+def test_an_environment_that_does_not_say_what_a_step_is_has_no_simulator(tmp_path):
+    record_random(tmp_path / "lights", "toys/Lights-v0", {}, 1)
+    with pytest.raises(ConfigError, match=r"demonstrations\.is_simulated: .*toys/Lights-v0"):
+        read(tmp_path / "lights", "toys/Lights-v0", {}, is_simulated=True)
+
+
 def test_equal_options_in_other_notations(folder):
     said = {name: value for name, value in ARENA.items() if name != "boss"}
     assert len(read(folder, options={**said, "phase": 1, "reward": "soulsgym"})) == len(read(folder))
@@ -196,6 +264,8 @@ def test_the_same_fight_behind_another_door(folder, tmp_path):
     description.check_env("other/Arena-v0", {"phase": "1", "size_px": 3}, [ARENA_ID])
     with pytest.raises(DemonstrationError, match="phase is '1' in the recording and '2' here"):
         description.check_env("other/Arena-v0", {"phase": "2", "size_px": 3}, [ARENA_ID])
+    with pytest.raises(DemonstrationError, match="skip_locked is True in the recording and False here"):
+        description.check_env("other/Arena-v0", {"phase": "1"}, [ARENA_ID], {"skip_locked": False})
 
 
 @pytest.mark.parametrize(

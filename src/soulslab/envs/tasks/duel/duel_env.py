@@ -12,6 +12,7 @@ import msgspec
 from gymnasium.vector import AutoresetMode
 
 from soulslab.arena.records import SITUATIONS, Record
+from soulslab.envs.arguments import step_options_of
 from soulslab.envs.game.game_env import GameEnv, GameEnvSettings, Info
 from soulslab.envs.game.session_holder import AttributeGate, SessionHolder
 from soulslab.envs.game.timing import LockstepTiming, RealtimeTiming
@@ -83,6 +84,8 @@ class DuelEnv(GameEnv):
         EnvironmentUsageError: An option is wrong.
         ProfileError: The profile lacks a quantity of a duel.
     """
+
+    metadata = {**GameEnv.metadata, "step_options": step_options_of(DuelOptions())}  # noqa: RUF012
 
     def __init__(self, setup: DuelSetup, options: DuelOptions, render_mode: str | None = None) -> None:
         self.profile, self.scenario, self.options = setup.profile, setup.scenario, options
