@@ -139,6 +139,7 @@ def record_fight(
         raise EnvironmentUsageError(
             f"render_mode must be 'rgb_array' or 'rgb_array_list' to record, not {env.render_mode!r}"
         )
+    _log.info("playing and filming a fight")
     with Mp4Writer(path, _fps(env)) as film:
         is_won = _play(env, act, seed % SEEDS, film)
         if is_won or not needs_win:
@@ -151,7 +152,7 @@ def _play_until_won(play: Callable[[int], bool | None], seed: int, max_attempts:
     for attempt in range(max_attempts):
         if play((seed + attempt) % SEEDS):
             return attempt + 1
-        _log.info("fight %d of at most %d was lost; trying the next", attempt + 1, max_attempts)
+        _log.info("fight %d of at most %d was lost", attempt + 1, max_attempts)
     raise NoWinError(max_attempts)
 
 

@@ -97,6 +97,7 @@ class DemonstrationLearning:
         self._policy.observe(self._features)
         n_updates = self._settings.cloning_updates
         if n_updates:
+            _log.info("cloning the recorded steps in %d updates, before the first fight", n_updates)
             found = clone(self._cloner, n_updates)
             _log.info("cloned for %d updates: %.0f %% of the actions agree", n_updates, 100 * found.agreement)
 
