@@ -4,8 +4,10 @@ import inspect
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ import pytest
 import soulslab.errors
 from benchmarks.commands import app as benchmarks_app
 from soulslab import cli
+from soulslab.arena.boss_file import BOSS_DIR
 from soulslab.config import describe_settings
 from soulslab.errors import SoulslabError
 from soulslab.learn.settings import TrainSettings
@@ -80,6 +83,77 @@ def test_documented_commands_parse(app, words):
     command, bound, *_ = app.parse_args(words, print_error=False, exit_on_error=False)
     assert callable(command)
     assert bound is not None
+
+
+#: Commands of soulslab that read and write files in one process.
+RUN = ("train", "tune", "evaluate", "join", "fights", "boss")
+#: Commands that need a game, a screen, a person, a service or a file of the reader, and those that take long.
+NOT_RUN = re.compile(
+    r"doom|souls_3|DarkSouls|iudex|Process|Live|my_game|pixels|taught|human|my\.toml|--keys|--(dashboard|prometheus) ?|"
+    r"token|runs/live|fights/pc2|fit|predict|refine"
+)
+#: Runs and files that a page makes with a command or a script that is not run here.
+MADE_OTHERWISE = {
+    "arena.md": ("runs/mine",),
+    "first_hour.md": ("my_boss.toml", "runs/demo", "runs/bold"),
+    "training.md": ("runs/frost",),
+}
+SMALLER = {"--fights": "1", "--trials": "1", "--processes": "1", "--minutes": "0.1"}
+SMALL = ["env.n_envs=2", "network.widths=[8]", "run.total_steps=64", "run.evaluate_every=0"]
+SMALL_PPO = [*SMALL, "learner.n_steps=16"]
+SMALL_RAINBOW = [*SMALL, "learner.learning_starts=16", "learner.batch_size=8", "replay.capacity=512"]
+
+
+def commands_to_run():
+    found = {}
+    for parameters in documented_commands():
+        app, words = parameters.values
+        if app is cli.app and words[0] in RUN and not NOT_RUN.search(" ".join(words)):
+            found.setdefault(parameters.id.split(":")[0], []).append(words)
+    return found
+
+
+def smaller(words):
+    """Return a command with fewer fights, trials, bosses and steps."""
+    words = [SMALLER.get(before, word) for before, word in zip(["", *words], words, strict=False)]
+    words = [re.sub(r"(generated:(\d+))0-\d+", r"\g<1>0-\g<2>1", word) for word in words]
+    if words[0] == "evaluate" and "--fights" not in words:
+        return [*words, "--fights", "1"]
+    if words[0] not in ("train", "tune") or (words[0] == "tune" and "--search" not in words):
+        return words
+    settings = SMALL_RAINBOW if "rainbow" in " ".join(words) else SMALL_PPO
+    if "--resume" in words:
+        settings = ["run.total_steps=96"]
+    if "generated.toml" in words:
+        settings = [*settings, "env.options.boss=generated:0-1"]
+    if any(word.startswith("demonstrations.path=") for word in words):
+        settings = [*settings, "demonstrations.cloning_updates=4"]
+    return [*words, *(word for setting in settings for word in ("--set", setting))]
+
+
+@pytest.fixture(scope="module")
+def small_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("small") / "run"
+    assert cli.run(smaller(["train", "--run-dir", str(folder)])) == 0
+    return folder
+
+
+@pytest.mark.parametrize("page", commands_to_run())
+def test_documented_commands_run_with_relative_paths(page, small_run, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for made in MADE_OTHERWISE.get(page, ()):
+        if made.endswith(".toml"):
+            shutil.copy(BOSS_DIR / "judge.toml", made)
+        else:
+            shutil.copytree(small_run, made)
+    for words in commands_to_run()[page]:
+        small = smaller(words)
+        if words[0] == "train" and not {"--run-dir", "--resume"} & set(words):
+            small += ["--run-dir", f"runs/{len(list(tmp_path.glob('runs/*')))}"]  # the default is the time in seconds
+        assert cli.run(small) == 0, (words, capsys.readouterr().err)
+        for flag, path in pairwise(small):
+            if flag in ("--run-dir", "--study", "--out", "--json"):
+                assert Path(path).exists(), words
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -222,6 +222,7 @@ class RainbowAlgorithm:
         self._manifests = self._folder.store.header_values("replay")
         own = take_part(tensors, "run")
         self.env_steps, self._n_steps = (int(count) for count in own["counts"])
+        check_shapes(own, {"credit": np.zeros(1)}, checkpoint.path)
         self._credit = float(own["credit"][0])
         load_rng(self._rng, own["rng"])
         self.episodes.load(own["episodes"].tobytes())

@@ -19,12 +19,13 @@ from soulslab.errors import (
     ChannelError,
     CheckpointError,
     ConfigError,
+    CorruptCheckpointError,
     DemonstrationError,
     IncompatibleCheckpointError,
     NonFiniteError,
     NonFinitePriorityError,
 )
-from soulslab.learn.archive import read_archive
+from soulslab.learn.archive import read_archive, write_archive
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.players import load_player
 from soulslab.learn.process_lock import ProcessLock
@@ -342,6 +343,16 @@ def test_a_damaged_checkpoint_is_passed_over(corridor, tmp_path, caplog):
         result = train(with_run(corridor, total_steps=600), run_dir, resume=True)
     assert str(damaged) in caplog.text
     assert result.env_steps >= 600
+
+
+def test_a_checkpoint_whose_number_of_due_updates_is_not_finite_is_refused(corridor, tmp_path):
+    run_dir = tmp_path / "run"
+    train(with_run(corridor, total_steps=400), run_dir)
+    (path,) = (run_dir / "checkpoints").glob("*.safetensors")
+    tensors, header = read_archive(path)
+    write_archive(path, {**tensors, "run/credit": np.array([np.nan])}, header)
+    with pytest.raises(CorruptCheckpointError, match="'credit' holds NaN or infinity"):
+        train(with_run(corridor, total_steps=600), run_dir, resume=True)
 
 
 def chunks_of(checkpoint):
