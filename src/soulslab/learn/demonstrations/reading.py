@@ -64,7 +64,7 @@ def read_demonstrations(
             "(metadata['step_options']); set it to false",
             path="demonstrations.is_simulated",
         )
-    alike = env.metadata.get("policies_of", ())
+    alike = env.metadata.get("policies_of" if is_simulated else "fights_of", ())
     description.check_env(settings.id, settings.options, alike, step_options, is_simulated=is_simulated)
     seen, n_actions = layout(env), sizes(env).n_actions
     extras = extras or ExtraInputs()

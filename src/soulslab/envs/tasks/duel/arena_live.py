@@ -64,8 +64,7 @@ class ArenaLiveEnv(DuelEnv):
         ProfileError: The profile of `mask` is malformed.
     """
 
-    # Policies that were trained in the simulator can be used.
-    metadata = {**DuelEnv.metadata, "policies_of": (ARENA_ID,)}  # noqa: RUF012
+    metadata = {**DuelEnv.metadata, "fights_of": (ARENA_ID,)}  # noqa: RUF012
 
     def __init__(self, render_mode: str | None = None, **options: Any) -> None:
         given, duel, window, connect = parse_options(

@@ -17,6 +17,7 @@ from soulslab.envs.game.game_env import GameEnv, GameEnvSettings, Info
 from soulslab.envs.game.session_holder import AttributeGate, SessionHolder
 from soulslab.envs.game.timing import LockstepTiming, RealtimeTiming
 from soulslab.envs.game.vector_env import GameVectorEnv
+from soulslab.envs.registration import ARENA_ID
 from soulslab.envs.tasks.duel.duel_game import DuelGame
 from soulslab.envs.tasks.duel.duel_options import DuelOptions
 from soulslab.envs.tasks.duel.duel_scenario import Scenario
@@ -85,7 +86,12 @@ class DuelEnv(GameEnv):
         ProfileError: The profile lacks a quantity of a duel.
     """
 
-    metadata = {**GameEnv.metadata, "step_options": step_options_of(DuelOptions())}  # noqa: RUF012
+    # Policies that were trained in the simulator can be used, as those against a fitted boss.
+    metadata = {  # noqa: RUF012
+        **GameEnv.metadata,
+        "step_options": step_options_of(DuelOptions()),
+        "policies_of": (ARENA_ID,),
+    }
 
     def __init__(self, setup: DuelSetup, options: DuelOptions, render_mode: str | None = None) -> None:
         self.profile, self.scenario, self.options = setup.profile, setup.scenario, options

@@ -32,7 +32,7 @@ from soulslab.siphon.profile import Profile, load_profile
 #: wait for loads, and the user may have bound other keys.
 DUEL_DEFAULTS: Final[dict[str, Any]] = {"episodes": "in_place", "reset_deadline_s": 600.0, "check_keys": True}
 
-#: Game and boss that policies of the simulator can play: same health, stamina, ground, animations and actions.
+#: Game and boss with the fights of the simulator: same health, stamina, ground, animations and actions.
 SIMULATED: Final = ("dark_souls_3", "iudex")
 
 
@@ -113,7 +113,7 @@ class SoulsDuelEnv(DuelEnv):
         setup, duel, self.facts = make_souls_setup(game, boss, render_mode, options)
         super().__init__(setup, duel, render_mode)
         if (game, str(boss)) == SIMULATED:
-            self.metadata = {**self.metadata, "policies_of": (ARENA_ID,)}
+            self.metadata = {**self.metadata, "fights_of": (ARENA_ID,)}
 
 
 class SoulsDuelVectorEnv(DuelVectorEnv):

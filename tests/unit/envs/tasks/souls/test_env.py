@@ -38,10 +38,12 @@ def test_variants_differ_by_their_options():
     assert {one.episodes for env_id, one in kinds.items() if "Demo" not in env_id} == {"in_place"}
 
 
-def test_only_iudex_accepts_policies_of_the_simulator():
-    takers = {env_id for env_id in SOULS_IDS if gymnasium.make(env_id).unwrapped.metadata.get("policies_of")}
+def test_all_accept_policies_of_the_simulator_and_only_iudex_its_fights():
+    metadata = {env_id: gymnasium.make(env_id).unwrapped.metadata for env_id in SOULS_IDS}
+    assert all(each["policies_of"] == (ARENA_ID,) for each in metadata.values())
+    takers = {env_id for env_id, each in metadata.items() if each.get("fights_of")}
     assert takers == {env_id for env_id in SOULS_IDS if "Iudex" in env_id}
-    assert gymnasium.make("soulslab/DarkSouls3Iudex-v0").unwrapped.metadata["policies_of"] == (ARENA_ID,)
+    assert metadata["soulslab/DarkSouls3Iudex-v0"]["fights_of"] == (ARENA_ID,)
 
 
 def test_unknown_full_health_has_the_widest_space():
