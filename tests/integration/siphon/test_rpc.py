@@ -221,6 +221,8 @@ def test_other_machines_come_with_tls_and_token(toys, certificate):
             connect(place, token="another", tls=certificate[0])  # noqa: S106  (a wrong one)
         with pytest.raises(ServerUnavailableError, match="wants TLS"):
             connect(place, token=TOKEN)
+        with pytest.raises(ServerUnavailableError, match="is for another name"):
+            connect(place.replace("127.0.0.1", "localhost"), token=TOKEN, tls=certificate[0])
         with pytest.raises(AccessRefusedError, match="TLS is needed"):
             connect(server.address, token=TOKEN)
 

@@ -190,7 +190,8 @@ class AccessCheck(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no 
         needs_token = self._expected and handler_call_details.method.startswith(f"/{SERVICE}/")
         if needs_token or not self.address.is_local:
             return _refusal(
-                f"the token is {'wrong' if sent else 'missing'}; the server shows the right one where it was started"
+                f"the token is {'wrong' if sent else 'missing'}; the server prints the right one where it was started, "
+                "or reads it from its --token-file"
             )
         return self._guarded(handler, self._check_user)
 

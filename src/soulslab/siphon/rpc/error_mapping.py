@@ -132,9 +132,11 @@ def from_call(call: Any, address: str) -> SoulslabError:
     code, details = call.code(), call.details()
     match code:
         case _Code.UNAVAILABLE | _Code.DEADLINE_EXCEEDED | _Code.CANCELLED:
-            return errors.ServerUnavailableError(
-                f"no server answers at {address} ({details}); start it, or check the address and whether it wants TLS"
-            )
+            where, advice = f"no server answers at {address}", "start it, or check the address and whether it wants TLS"
+            if "Hostname Verification Check failed" in (details or ""):  # gRPC has no code for it
+                where = f"the certificate of the server at {address} is for another name"
+                advice = "connect by a name or an IP address that the certificate contains"
+            return errors.ServerUnavailableError(f"{where} ({details}); {advice}")
         case _Code.UNAUTHENTICATED | _Code.PERMISSION_DENIED:
             return errors.AccessRefusedError(f"the server at {address} refuses us: {details}")
         case _Code.UNIMPLEMENTED:
