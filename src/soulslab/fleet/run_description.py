@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,9 @@ def with_functions(options: Mapping[str, Any], allowed: Mapping[str, str], addre
 
 def _import_function(target: str, name: str) -> Any:
     module, _, attribute = target.partition(":")
+    # Unlike `python -m`, an installed command does not search its working directory.
+    if (folder := str(Path.cwd())) not in sys.path:
+        sys.path.append(folder)
     try:
         function = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:

@@ -1,5 +1,7 @@
 """Functions that a learner names: only those that a machine allows are used."""
 
+import sys
+
 import pytest
 
 from soulslab.cli import EXIT_USAGE, run
@@ -16,6 +18,14 @@ def test_a_name_is_replaced_by_the_function_of_this_machine():
     found = with_functions(OPTIONS, {"bold": "support.rewards:thousand", "other": "nowhere:x"}, "here")
     assert found == {"phase": "1", "reward": thousand}
     assert with_functions({"phase": "1"}, {}, "here") == {"phase": "1"}
+
+
+def test_a_function_may_be_in_a_module_of_the_working_directory(tmp_path, monkeypatch):
+    (tmp_path / "rewards_beside_join_file.py").write_text("def double(step):\n    return 2\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each])  # as that of an installed command
+    found = with_functions(OPTIONS, {"bold": "rewards_beside_join_file:double"}, "here")
+    assert found["reward"](None) == 2
 
 
 @pytest.mark.parametrize(("allowed", "listed"), [({}, "allows none"), ({"b": "x:y", "a": "x:y"}, "allows a, b;")])
