@@ -47,8 +47,8 @@ class SoulsOptions(CharacterSettings, frozen=True, kw_only=True):
             file (docs/bosses.md); "" for the boss of the environment id.
         reload_minutes: Wall time after which a reset leaves the fight for another load, as SoulsGym 1.1.0 does because
             keys begin to lag; None for never. ``hard_reset_minutes`` restarts the program instead.
-        launch: Whether the game is started, without the launcher of its anti-cheat, and on Linux with Steam's Proton. It
-            is not kept offline. Otherwise it must already run.
+        launch: Whether the game is started, without the launcher of its anti-cheat, and on Linux with Steam's Proton.
+            It is not kept offline. Otherwise it must already run.
         folder: Folder of the game's program, for `launch`; "" searches the libraries of Steam.
         proton: Path of Proton, for `launch`; "" takes the latest version in Steam.
         stand_in: Whether the built-in fight replaces the game: its window, with the memory layout of the game. No game
