@@ -92,7 +92,7 @@ def long_description(address: str) -> str:
     return re.sub(r"!?\[[^][]*\]\((?!https?:|#)", absolute, text) if address else text
 
 
-ADDRESS = os.environ.get("SOULSLAB_REPOSITORY", "").removesuffix("/")
+ADDRESS = os.environ.get("SOULSLAB_REPOSITORY", "").removesuffix("/").removesuffix(".git")
 
 setup(
     long_description=long_description(ADDRESS),

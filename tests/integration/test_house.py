@@ -94,7 +94,6 @@ NOT_RUN = re.compile(
 )
 #: Runs and files that a page makes with a command or a script that is not run here.
 MADE_OTHERWISE = {
-    "arena.md": ("runs/mine",),
     "first_hour.md": ("my_boss.toml", "runs/demo", "runs/bold"),
     "training.md": ("runs/frost",),
 }

@@ -1,6 +1,7 @@
 """Every reader of a file, given damaged files: an error of the tree, 2 s of CPU time and 500 MB at most.
 
-Each reader has a small whole file, of which it reads 200 damaged copies, in the long form 3,000. Bytes are changed at
+Each reader has a small whole file, of which it reads 200 damaged copies, in the long form 3,000; resumed runs read a
+quarter of that, because each trains. Bytes are changed at
 random; where a checksum protects them, what the checksum covers is changed and signed again, as an attacker would.
 """
 
@@ -277,7 +278,7 @@ def test_states_of_runs(tmp_path, algorithm):
         train(resumed, tmp_path / "copy", resume=True)
 
     (path,) = (tmp_path / "run" / "checkpoints").glob("*.safetensors")
-    assert _fuzz(path, resume, change=_signed) > N // 4
+    assert _fuzz(path, resume, n=N // 4, change=_signed) > N // 16
 
 
 class _LastingReader(Hdf5Reader):

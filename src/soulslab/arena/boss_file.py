@@ -119,7 +119,7 @@ class Move(_Data, frozen=True):
     recovery_s: Seconds
     weight: NonNegative = 1.0
     range_m: tuple[NonNegative, Positive] = (0.0, 5.0)
-    bearing_rad: tuple[NonNegative, Annotated[float, Meta(gt=0, le=3.1416)]] = (0.0, 0.8)
+    bearing_rad: tuple[Annotated[float, Meta(ge=0, le=3.1416)], Annotated[float, Meta(gt=0, le=3.1416)]] = (0.0, 0.8)
     cooldown_s: NonNegative = 0.0
     phases: tuple[Annotated[int, Meta(ge=1, le=2)], ...] = (1, 2)
     follow_ups: tuple[FollowUp, ...] = ()

@@ -144,7 +144,7 @@ def fit(
     fights = read_recorded_fights(recordings, profile)
     result = fit_boss(fights, load_knight(), name=name, ground=known_ground, known=numbers)
     if result.unused:
-        raise ConfigError(result.unused[0], source=known or "")
+        raise ConfigError("; ".join(result.unused), source=known or "")
     for contradiction in result.contradictions:
         _log.warning("%s: %s", known, contradiction)
     write_fit(result, out)

@@ -19,8 +19,8 @@ class EvaluateFlags:
 
     Attributes:
         fights: Number of fresh fights.
-        envs: Number of environments (for real games: of processes); by default, as in training, and one if --env names
-            another environment than the built-in fight.
+        envs: Number of environments (for real games: of processes); by default, as in training; one if --env names a
+            game, and not the environment of the training.
         seed: Seed of the fights.
         greedy: Only evaluate greedy actions; by default, greedy and sampled actions.
         sampled: Only evaluate sampled actions; by default, greedy and sampled actions.

@@ -94,7 +94,7 @@ def record(
     Args:
         out: Folder of the data set.
         n_fights: Number of fights, by default 20; not for a human player or a key log.
-        minutes: Game time instead of a number of fights, of duels; the last fight is completed.
+        minutes: Game time to record, for duels only, instead of a number of fights; the last fight is completed.
         seed: Seed of the fights, which differ from those of every evaluation.
         append: Append to an existing data set; fights that it contains are not recorded again.
     """

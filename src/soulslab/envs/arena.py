@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 #: Keys of the vector environment's ``info`` that have a value for every fight at every step.
 _STEP_KEYS = ("action_mask", "n_decisions", "n_masked", "reward_terms")
-
 #: Frames per second of ``render_mode="rgb_array_list"``.
 FILM_FPS = 30
 

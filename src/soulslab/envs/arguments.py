@@ -20,7 +20,7 @@ FOREIGN_RESET_OPTIONS: Final = ("minari_autoseed",)
 #: Options that may be a list in a vector environment, with one value for each environment.
 PER_GAME: Final = ("server", "token", "token_file", "tls", "pid", "display", "session")
 #: Options of the environments of duels that define a step: its length, its reward, and what its numbers mean. Episodes
-#: of other bosses can be mixed in training only if they are equal.
+#: against other bosses can be mixed in training only if these options are equal.
 STEP_OPTIONS: Final = ("observation", "reward", "skip_locked", "step_ms", "actions")
 
 Phase: TypeAlias = Literal["1", "2", "full", 1, 2]

@@ -50,6 +50,9 @@ NEEDED: Final = (
     *(f"boss.{name}" for name in ("hp", "position", "angle", "animation", "animation_time")),
 )
 OPTIONAL: Final = ("player.sp", "lock_on", "phase")
+#: Longest fight of a data set.
+MAX_TICKS: Final = 24 * 3600 * TICKS_PER_S
+
 #: A fight ends where the boss's health rises by this share, or no moment was recorded for so long.
 HEALED_SHARE: Final = 0.2
 GAP_TICKS: Final = TICKS_PER_S
@@ -128,6 +131,11 @@ def _of_data_set(path: Path) -> list[RecordedFight]:
     boss = str(description.options.get("boss", ""))
     if len(generated_seeds(boss) or ()) > 1:
         raise fail(f"has fights against the bosses {boss}; a fit needs fights against one boss")
+    if np.any(description.options.get("boss_intervals") or 0):
+        raise fail(
+            "has fights against bosses that were drawn from intervals; a fit needs fights against one boss (fights "
+            "record: --set env.options.boss_intervals=[0,0]; evaluate: --option boss_intervals=[0,0])"
+        )
     if description.options.get("skip_locked"):
         _log.warning(
             "%s: lacks the moments while the player was locked, so the windows of attacks are less exact; record with "
@@ -159,7 +167,7 @@ def _of_data_set(path: Path) -> list[RecordedFight]:
 
 def _ticks_of_episode(fields: Hdf5Node, infos: Hdf5Node, options: Mapping[str, Any]) -> NDArray[np.int64]:
     if "tick" in fields.items:
-        return np.asarray(fields.array("tick"), np.int64)
+        return _whole(np.asarray(fields.array("tick"), np.float64))
     n = len(fields.array("phase")) - 1
     taken = np.asarray(infos.array("n_decisions") if "n_decisions" in infos.items else np.ones(n + 1), np.int64)
     return ticks_of(taken[-n:], decision_s(options))
@@ -170,7 +178,20 @@ def ticks_of(n_decisions: NDArray[np.int64], step_s: float = DECISION_S) -> NDAr
 
     ``n_decisions`` are those of each step, (T,), and ``step_s`` is the game time of a decision.
     """
-    return np.rint(np.concatenate([[0], np.cumsum(n_decisions)]) * step_s * TICKS_PER_S).astype(np.int64)
+    with np.errstate(over="ignore", invalid="ignore"):  # damaged numbers are refused below
+        return _whole(np.concatenate([[0.0], np.cumsum(n_decisions, dtype=np.float64)]) * step_s * TICKS_PER_S)
+
+
+def _whole(ticks: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return ticks as whole numbers; raise `ValueError` if they do not ascend, or are longer than a day."""
+    ticks = np.rint(ticks)
+    is_finite = len(ticks) > 0 and bool(np.isfinite(ticks).all())
+    # The last step may have been cut short in its first tick.
+    if not (is_finite and (np.diff(ticks[:-1]) > 0).all() and (np.diff(ticks) >= 0).all() and ticks[0] >= 0):
+        raise ValueError("the times of its steps do not ascend")
+    if ticks[-1] > MAX_TICKS:
+        raise ValueError("its steps take longer than a day")
+    return ticks.astype(np.int64)
 
 
 def fight_of_states(

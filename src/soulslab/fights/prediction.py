@@ -19,6 +19,7 @@ import numpy as np
 from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.boss_file import Boss, Ground
 from soulslab.arena.fitting.fit import fit_boss
+from soulslab.arena.fitting.known_numbers import known_interval
 from soulslab.arena.fitting.recorded_fight import RecordedFight
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.uncertainty import LEVEL, draw_boss, load_uncertainty, uncertainty_path
@@ -99,7 +100,13 @@ def trained_facts(trained: Mapping[str, Any], run: Path) -> tuple[Ground, dict[s
         ) from error
     path = uncertainty_path(Path(name))
     is_fitted = Path(name).suffix == ".toml" and path.exists()
-    return boss.ground, load_uncertainty(path, boss).known if is_fitted else {}
+    known = load_uncertainty(path, boss).known if is_fitted else {}
+    for place, interval in known.items():
+        try:
+            known_interval(place, list(interval))
+        except ValueError as problem:
+            raise BossFileError(str(problem), path=f"known.{place}", source=path) from problem
+    return boss.ground, known
 
 
 def predict(

@@ -184,7 +184,8 @@ class FightRecorder(AbstractContextManager["FightRecorder"]):
         """
         if self._env_id != ARENA_ID:
             raise EnvironmentUsageError(
-                f"the reference player and people can only fight in {ARENA_ID}; record a policy in {self._env_id}"
+                f"the reference player and people can only fight in {ARENA_ID}; in {self._env_id}, use --policy or "
+                "--player probe"
             )
         options = make_options(dict(self._options))
         for name in ("boss_intervals", "late_share", "position_noise_m"):

@@ -30,6 +30,7 @@ from soulslab.arena.fitting.recorded_fight import RecordedFight, fight_files, re
 from soulslab.arena.knight_file import load_knight
 from soulslab.config import without_secrets
 from soulslab.config.input_files import parse_json, read_bytes
+from soulslab.envs.duels import decision_s
 from soulslab.errors import ConfigError, EnvironmentUsageError
 from soulslab.fights.fit_recordings import fight_of_states, read_recorded_fights, ticks_of, write_fit
 from soulslab.fights.prediction import trained_facts
@@ -287,5 +288,6 @@ def record_duel(env: gymnasium.Env[Any, Any], player: Player, seed: int, env_id:
     player.header.check_env(env_id, sizes_of_one(env), alike=env.metadata.get("policies_of", ()))
     episode = play_episode(env, PolicyActor(player, env.observation_space, env_id), seed)
     states: Any = episode.duel_states
-    fight = fight_of_states(lambda name: states[name], ticks_of(episode.n_decisions))
+    step_s = decision_s(env.spec.kwargs if env.spec else {})
+    fight = fight_of_states(lambda name: states[name], ticks_of(episode.n_decisions, step_s))
     return msgspec.structs.replace(fight, player="policy"), bool(episode.is_won)

@@ -84,11 +84,13 @@ def header_fields(settings: AlgorithmSettings, sizes: Sizes) -> dict[str, Any]:
     Raises ConfigError if ``learner.shift_px`` is set for an environment without pixels, or with too small ones.
     """
     shift_px, pixels = settings.learner.shift_px, sizes.pixels
-    if shift_px and (pixels is None or shift_px >= min(pixels.height_px, pixels.width_px)):
+    if shift_px and pixels is None:
         raise ConfigError(
-            f"is {shift_px}, but the observations of {settings.env.id} have {pixels or 'no'} pixels; set it to 0, or "
-            "use observations with pixels whose height and width are larger",
-            path="learner.shift_px",
+            f"shifts pixels, but the observations of {settings.env.id} have none; set it to 0", path="learner.shift_px"
+        )
+    if pixels is not None and shift_px >= (side_px := min(pixels.height_px, pixels.width_px)):
+        raise ConfigError(
+            f"is {shift_px}, but pixels of {pixels} can be shifted by {side_px - 1} at most", path="learner.shift_px"
         )
     return {
         "env_id": settings.env.id,

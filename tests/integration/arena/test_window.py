@@ -123,7 +123,7 @@ def test_the_window_shows_a_fight_against_a_generated_boss():
     height, width = seen.frame.pixels.shape[:2]
     red, green, blue = (seen.frame.pixels[..., channel].astype(int) for channel in range(3))
     is_red = (red > 120) & (green < 60) & (blue < 60)
-    # The bar of its health is full, and it walks about where the camera looks.
+    # The bar of its health is shown, and it walks about where the camera looks.
     assert is_red[-height // 6 :].sum(axis=1).max() > width / 2
     middle = np.s_[height // 3 : height // 2, width // 3 : 2 * width // 3]
     assert (np.abs(later - seen.frame.pixels)[middle].max(axis=2) > 40).sum() > 20

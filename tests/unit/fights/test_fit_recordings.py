@@ -19,7 +19,7 @@ from soulslab.arena.probe_player import ProbePlayer
 from soulslab.arena.uncertainty import load_uncertainty, uncertainty_path
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import BossFileError, DemonstrationError, RecordingError
-from soulslab.fights.fit_recordings import NEEDED, read_recorded_fights, write_fit
+from soulslab.fights.fit_recordings import NEEDED, read_recorded_fights, ticks_of, write_fit
 from soulslab.fights.fit_recordings import _of_recording as fights_of_recording
 from soulslab.games.arena import PROFILE_PATH
 from soulslab.learn.demonstrations.writing import DemonstrationWriter
@@ -96,6 +96,33 @@ def test_a_data_set_of_several_bosses_is_refused(tmp_path):
     record_reference(tmp_path / "range", {**JUDGE, "boss": "generated:2-5"}, 1)
     with pytest.raises(DemonstrationError, match=r"fights against the bosses generated:2-5; a fit needs .* one boss"):
         read_recorded_fights([tmp_path / "range"])
+
+
+def test_a_data_set_of_bosses_drawn_from_intervals_is_refused(data_set, tmp_path):
+    write_fit(fit_boss(read_recorded_fights([data_set]), load_knight()), tmp_path / "fit.toml")
+    options = {**JUDGE, "boss": str(tmp_path / "fit.toml"), "boss_intervals": [1.0, 1.0]}
+    record_random(tmp_path / "drawn", ARENA_ID, options, 1)
+    with pytest.raises(
+        DemonstrationError, match=r"drawn from intervals; .* one boss .*boss_intervals=\[0,0\]"
+    ):
+        read_recorded_fights([tmp_path / "drawn"])
+
+
+@pytest.mark.parametrize(
+    ("n_decisions", "step_s", "problem"),
+    [
+        ([1, -5, 1], 0.1, "do not ascend"),
+        ([1, 0, 1], 0.1, "do not ascend"),
+        ([1, 1, 1], -0.1, "do not ascend"),
+        ([1, 1, 1], float("nan"), "do not ascend"),
+        ([1, 1, 1], 1e308, "do not ascend"),
+        ([1, 1, 1], 1e9, "longer than a day"),
+    ],
+)
+def test_times_of_steps_that_cannot_be_are_refused(n_decisions, step_s, problem):
+    assert ticks_of(np.array([1, 2, 1])).tolist() == [0, 6, 18, 24]
+    with pytest.raises(ValueError, match=problem):
+        ticks_of(np.array(n_decisions), step_s)
 
 
 def live_recording(path=Path("fight.h5"), n_ticks=900):

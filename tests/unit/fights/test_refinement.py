@@ -18,7 +18,7 @@ from soulslab.arena.probe_player import ProbePlayer
 from soulslab.arena.uncertainty import load_uncertainty, uncertainty_path
 from soulslab.config.writing import dump_settings
 from soulslab.envs.registration import ARENA_ID
-from soulslab.errors import ConfigError, EnvironmentUsageError, IncompatibleCheckpointError
+from soulslab.errors import BossFileError, ConfigError, EnvironmentUsageError, IncompatibleCheckpointError
 from soulslab.fights.fit_recordings import read_recorded_fights, write_fit
 from soulslab.fights.prediction import Prediction, PredictionSettings, predict, trained_facts
 from soulslab.fights.recording import FightRecorder
@@ -242,6 +242,15 @@ def test_a_prediction_is_made_from_the_recordings_alone(fitted, tmp_path):
     assert first.interval.low <= first.win_rate <= first.interval.high
     one = predict(player, fights[:1], PredictionSettings(env_options=FIGHTS, n_bosses=1, n_fights=4))
     assert one.interval.low == one.win_rate
+
+
+def test_known_numbers_are_checked_when_they_are_used_again(fitted, tmp_path):
+    boss = shutil.copy(fitted / "mine.toml", tmp_path / "mine.toml")
+    uncertainty = load_uncertainty(uncertainty_path(fitted / "mine.toml"), find_boss(str(boss)))
+    wrong = msgspec.structs.replace(uncertainty, known={"hp": (-5.0, -5.0)})
+    uncertainty_path(boss).write_text(dump_settings(wrong), encoding="utf-8")
+    with pytest.raises(BossFileError, match=r"known\.hp: must be from"):
+        trained_facts({"boss": str(boss)}, fitted / "run")
 
 
 def test_a_prediction_uses_what_was_known_before_the_fit(fitted):

@@ -40,8 +40,8 @@ USUAL_COOLDOWN, LONGEST_COOLDOWN = 240.0, 1200.0
 Z = 1.645
 #: Probability on each side of a 90 % interval.
 TAIL = 0.05
-#: Number of distances and of probabilities that are considered for a follow-up, and the probability before any end of
-#: an attack that it has no limit of distance.
+#: Number of distances and of probabilities on the grid for a follow-up, and the prior probability that its distance has
+#: no limit.
 N_LIMITS, N_SHARES, UNLIMITED = 200, 200, 0.2
 
 
@@ -347,8 +347,8 @@ def _limits_and_failures(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
     """Return possible limits of the distance, the failures within each, and the probability of each limit.
 
-    Before the ends count, a limit has a density in proportion to the inverse of its square, and all probabilities of
-    the follow-up are equally likely.
+    The prior density of a limit is proportional to the inverse of its square; that of the probability of the follow-up
+    is uniform.
     """
     outermost = max(float(own.max()) - NEAR_M, NEAR_M)
     limits = np.geomspace(outermost, max(FAR_M, outermost), N_LIMITS)

@@ -47,6 +47,7 @@ from soulslab.errors import BossFileError, FitError, did_you_mean
 #: Share of a number by which a known one may differ without a contradiction: numbers are rounded.
 ROUNDING: Final = 1e-3
 _ATTACK: Final = re.compile(r"(moves|follow_ups)\.([^.\[\]]+)")
+_WHOLE: Final = re.compile(r"[A-Za-z_]\w*(\[\d+\])*(\.[A-Za-z_]\w*(\[\d+\])*)*", re.ASCII)
 _PLACE: Final = re.compile(r"moves\[(\d+)\](?:\.follow_ups\[(\d+)\])?(.*)")
 #: Numbers that cannot be given, and why.
 _REFUSED: Final = {
@@ -71,8 +72,10 @@ def read_known_numbers(path: Path) -> dict[str, Interval]:
     error = partial(BossFileError, source=path)
     found = {}
     for place, value in _values(parse_toml(read_text(path, error), error)):
+        if place in found:
+            raise BossFileError("is given twice", path=place, source=path)
         try:
-            found[place] = _interval(place, value)
+            found[place] = known_interval(place, value)
         except ValueError as problem:
             raise BossFileError(str(problem), path=place, source=path) from problem
     return found
@@ -90,21 +93,23 @@ def _values(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
         yield place, value
 
 
-def _interval(place: str, value: Any) -> Interval:
-    """Return the interval of a known number; raise `ValueError` if it is invalid."""
+def known_interval(place: str, value: Any) -> Interval:
+    """Return the interval of a known number, a number or a list of two; raise `ValueError` if it is invalid."""
     for pattern, why in _REFUSED.items():
         if re.fullmatch(pattern, place):
             raise ValueError(why)
     in_file = _ATTACK.sub(r"\1[0]", place)
+    if not _WHOLE.fullmatch(in_file):
+        raise ValueError("is not the place of a number, such as pause_s[0][1] or phase_two.below")
     kind = number_type(in_file)
     ends = value if isinstance(value, list) and len(value) == 2 else [value, value]
     if not all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends):
         raise ValueError(f"must be a number, or [least, greatest], got {short(value)}")
-    if isinstance(kind, IntType) and any(end != math.floor(end) for end in ends if math.isfinite(end)):
-        raise ValueError(f"must be a whole number, got {short(value)}")
     least, most = number_bounds(in_file)
     if not all(least <= end <= most for end in ends):
         raise ValueError(f"must be from {least:g} to {most:g}, got {short(value)}")
+    if isinstance(kind, IntType) and any(end != math.floor(end) for end in ends):
+        raise ValueError(f"must be a whole number, got {short(value)}")
     low, high = map(float, ends)
     if low > high:
         raise ValueError(f"{low:g} is greater than {high:g}")
@@ -147,8 +152,8 @@ def narrow_fit(
 ) -> Narrowed:
     """Return a fit in which known numbers replace the measured ones.
 
-    A number outside of its narrowed interval becomes the middle of it. Numbers that were measured relative to a
-    changed one change with it: an attack keeps its duration, and its aim and its step forward keep their times.
+    A number outside of its narrowed interval becomes the middle of it. Numbers that were measured relative to
+    a changed number change with it: an attack keeps its duration, and its aim and its step forward keep their times.
 
     Args:
         boss: The fitted boss.
@@ -170,6 +175,10 @@ def narrow_fit(
     numbers.adapt(boss)
     narrow = in_order(with_numbers(boss, numbers.values))
     final = dict(numbers_of(narrow))
+    for place, number in final.items():
+        least, most = number_bounds(place)
+        if not least <= number <= most:
+            raise FitError(f"{place}: the known numbers leave {number:g}, which must be from {least:g} to {most:g}")
     for name in known.keys() - unused.keys():
         low, high = numbers.intervals[names[name]]
         if not low <= final[names[name]] <= high:
@@ -265,7 +274,7 @@ class _Numbers:
         return self.values[place] - self.fitted[place]
 
     def _make_room(self, places: Sequence[str], window_s: float = 0.0) -> None:
-        """Move numbers that are in ascending order out of the way of known ones; ``window_s`` is between two."""
+        """Limit the unknown numbers of a sequence by the known ones; a window takes ``window_s`` at least."""
         for i, place in enumerate(places):
             for k, other in enumerate(places):
                 if place not in self.known or other in self.known:

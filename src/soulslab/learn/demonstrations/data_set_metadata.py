@@ -84,7 +84,7 @@ class Description(_Metadata, frozen=True, kw_only=True):
         ``alike`` are ids of environments with the same fights (``metadata["fights_of"]``), for a simulated data set of
         those with the same steps (``metadata["policies_of"]``); of these only options that both have are compared.
         ``step_options`` are the options that define a step, with their default values
-        (``metadata["step_options"]``). They are always compared, and of a simulated data set only they. Raises
+        (``metadata["step_options"]``). They are always compared; for a simulated data set, no other options are. Raises
         DemonstrationError if the id, its version or an option differs.
         """
         if self.env_id not in (env_id, *alike):

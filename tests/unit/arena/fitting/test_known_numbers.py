@@ -101,6 +101,10 @@ def test_a_file_is_a_part_of_a_boss_file_by_animations(tmp_path):
         ("[ground]\nradius_m = 20", "ground.radius_m: the ground is not given as numbers; name a boss"),
         ('"damage_scale[0]" = 1.3', "damage_scale[0]: is 1 in each fit"),
         ("[moves.A]\nphases = [2]", "moves.A.phases: is not a number"),
+        ('[moves.A]\n"bearing_rad[0]" = 40', "moves.A.bearing_rad[0]: must be from 0 to 3.1416, got 40"),
+        ('phase_two.below = 0.4\n"phase_two.below" = 0.6', "phase_two.below: is given twice"),
+        ('"hp]" = 1', "hp]: is not the place of a number"),
+        (f"hp = 1{400 * '0'}", "hp: must be from 1e-06 to 1e+06"),
         ("hp = ", "is not valid TOML"),
     ],
 )
@@ -192,6 +196,11 @@ def test_numbers_that_the_fit_does_not_have_are_reported():
 def test_known_numbers_that_contradict_each_other_are_refused():
     with pytest.raises(FitError, match=r"windows\[0\]\.end_s: the known number 0\.5 contradicts other known numbers"):
         fitted_with({f"{SWEEP}.windows[0].start_s": 0.6, f"{SWEEP}.windows[0].end_s": 0.5})
+
+
+def test_known_numbers_that_leave_no_valid_boss_are_refused():
+    with pytest.raises(FitError, match=r"the known numbers leave 10\.0167, which must be from 0 to 10"):
+        fitted_with({f"{SWEEP}.windows[0].start_s": 10.0})
 
 
 def test_a_known_follow_up_is_found_by_its_animation():

@@ -86,7 +86,7 @@ class DuelEnv(GameEnv):
         ProfileError: The profile lacks a quantity of a duel.
     """
 
-    # Policies that were trained in the simulator can be used, as those against a fitted boss.
+    # Policies that were trained in the simulator can be used, for example against a fitted boss.
     metadata = {  # noqa: RUF012
         **GameEnv.metadata,
         "step_options": step_options_of(DuelOptions()),
