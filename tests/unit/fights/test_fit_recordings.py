@@ -102,9 +102,7 @@ def test_a_data_set_of_bosses_drawn_from_intervals_is_refused(data_set, tmp_path
     write_fit(fit_boss(read_recorded_fights([data_set]), load_knight()), tmp_path / "fit.toml")
     options = {**JUDGE, "boss": str(tmp_path / "fit.toml"), "boss_intervals": [1.0, 1.0]}
     record_random(tmp_path / "drawn", ARENA_ID, options, 1)
-    with pytest.raises(
-        DemonstrationError, match=r"drawn from intervals; .* one boss .*boss_intervals=\[0,0\]"
-    ):
+    with pytest.raises(DemonstrationError, match=r"drawn from intervals; .* one boss .*boss_intervals=\[0,0\]"):
         read_recorded_fights([tmp_path / "drawn"])
 
 
