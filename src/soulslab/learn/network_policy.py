@@ -86,7 +86,8 @@ def header_fields(settings: AlgorithmSettings, sizes: Sizes) -> dict[str, Any]:
     shift_px, pixels = settings.learner.shift_px, sizes.pixels
     if shift_px and pixels is None:
         raise ConfigError(
-            f"shifts pixels, but the observations of {settings.env.id} have none; set it to 0", path="learner.shift_px"
+            f"is {shift_px}, but the observations of {settings.env.id} have no pixels; set it to 0",
+            path="learner.shift_px",
         )
     if pixels is not None and shift_px >= (side_px := min(pixels.height_px, pixels.width_px)):
         raise ConfigError(

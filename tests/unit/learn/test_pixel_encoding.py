@@ -209,8 +209,11 @@ def test_cloning_shifts_pixels():
     ("settings", "problem"),
     [
         (TrainSettings(learner=PPOSettings(shift_px=4)), "the observations of toys/Corridor-v0 have no pixels; set it"),
-        (RainbowSettings(learner=QLearningSettings(shift_px=4)), "toys/Corridor-v0 have no pixels; set it to 0, or"),
-        (TrainSettings(learner=PPOSettings(shift_px=24), env=EnvSettings(id="toys/Dot-v0")), "have 24x24x1 pixels"),
+        (RainbowSettings(learner=QLearningSettings(shift_px=4)), "toys/Corridor-v0 have no pixels; set it to 0"),
+        (
+            TrainSettings(learner=PPOSettings(shift_px=24), env=EnvSettings(id="toys/Dot-v0")),
+            "can be shifted by 23 at most",
+        ),
     ],
 )
 def test_shifts_need_pixels(settings, problem, tmp_path):
