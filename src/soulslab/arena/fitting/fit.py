@@ -123,6 +123,18 @@ class _Notes:
         self.intervals[place] = (round(max(float(estimate.low), 0.0), 6), round(max(float(estimate.high), 0.0), 6))
         return round(float(estimate.value), 5)
 
+    def uncertainty(self, boss: Boss, fights: Sequence[RecordedFight]) -> Uncertainty:
+        """Return the intervals of the numbers that the boss file has."""
+        numbers = dict(numbers_of(boss))
+        return Uncertainty(
+            intervals={
+                place: _around(each, numbers[place]) for place, each in self.intervals.items() if place in numbers
+            },
+            unknown=tuple(self.unknown),
+            n_fights=len(fights),
+            game_time_s=round(sum(fight.game_time_s for fight in fights), 2),
+        )
+
 
 def fit_boss(
     fights: Sequence[RecordedFight],
@@ -156,11 +168,7 @@ def fit_boss(
     ratio = damage_ratio(o)
     factor = _narrowed_factor(ratio or Estimate(1.0, 0.8, 1.5), known.get("damage_scale[1]"))
     seen = choices(o, animations, vitals.phase_two_move)
-    assumed = assume(seen, animations, vitals.phase_two_move)
-    found = {animation: _windows(o, animation, factor.value, NO_OTHERS, assumed) for animation in animations}
-    blades = [window for windows, _, _ in found.values() for window in windows if isinstance(window, HitWindow)]
-    others = other_areas([window for window in blades if window.hits], factor.value)
-    found = {animation: _windows(o, animation, factor.value, others, assumed) for animation in animations}
+    found = _windows_of_all(o, animations, factor.value, assume(seen, animations, vitals.phase_two_move))
     chosen = dict(zip(animations, fit_choices(seen, len(animations), o.step), strict=True))
     names = _file_names(animations, vitals.phase_two_move)
     ids = {animation: name.lower() for animation, name in names.items()}
@@ -185,15 +193,8 @@ def fit_boss(
     boss = in_order(
         vitals_fit.build(name, tuple(moves), ground or fit_ground(fights), ids, vitals_fit.pauses(chosen, lengths))
     )
-    places = dict(numbers_of(boss))
     explained = {id(hit) for move in fitted for window in move.windows for hit in window.hits}
-    uncertainty = Uncertainty(
-        intervals={place: _around(each, places[place]) for place, each in notes.intervals.items() if place in places},
-        unknown=tuple(notes.unknown),
-        n_fights=len(fights),
-        game_time_s=round(sum(fight.game_time_s for fight in fights), 2),
-    )
-    result = narrow_fit(boss, uncertainty, animations, known)
+    result = narrow_fit(boss, notes.uncertainty(boss, fights), animations, known)
     return Fit(
         boss=result.boss,
         uncertainty=result.uncertainty,
@@ -248,6 +249,16 @@ def _file_names(animations: Sequence[str], phase_two_move: str | None) -> dict[s
                 f"the recordings show more than {len(MOVE_ANIMATIONS)} kinds of attacks; {animation} is left"
             )
     return names
+
+
+def _windows_of_all(
+    o: Observations, animations: Sequence[str], factor: float, assumed: Assumptions
+) -> dict[str, tuple[tuple[Found, ...], Estimate, bool]]:
+    """Return the result of `_windows` for each attack; areas of windows that hit are the prior of the others."""
+    alone = [_windows(o, animation, factor, NO_OTHERS, assumed) for animation in animations]
+    blades = [window for windows, _, _ in alone for window in windows if isinstance(window, HitWindow)]
+    others = other_areas([window for window in blades if window.hits], factor)
+    return {animation: _windows(o, animation, factor, others, assumed) for animation in animations}
 
 
 def _windows(
