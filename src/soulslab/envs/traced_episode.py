@@ -120,9 +120,11 @@ class TracedEpisode:
             waits_s = _waits_for_processor(times_s.keys() - self._others)
             began_s = time.perf_counter()
             values, pixels = self.reader.step(self.session, step)
-            self.took_s.append(time.perf_counter() - began_s)
+            took_s = time.perf_counter() - began_s
             waits_now_s = _waits_for_processor(waits_s)
-            self.waited_s.append(max((waits_now_s[name] - waits_s[name] for name in waits_now_s), default=0.0))
+            waited_s = max((waits_now_s[name] - waits_s[name] for name in waits_now_s), default=0.0)
+            self.took_s.append(took_s)
+            self.waited_s.append(min(waited_s, took_s))  # the waits are read shortly before and after the step
             self.rows.append(values)
             n_ticks = self._count_ticks(values, n_expected)
             is_over = self._has_ended(values)
