@@ -369,6 +369,14 @@ def fit_training(
     player: Annotated[
         Literal["probe", "reference"] | None, Parameter(help="Player of the recordings of a fit.")
     ] = None,
+    minutes: Annotated[
+        list[float] | None,
+        Parameter(
+            consume_multiple=True,
+            negative="",
+            help="Game time of the recordings of a fit, by default 20; several lengths also draw a picture.",
+        ),
+    ] = None,
     trainings: Annotated[int | None, Parameter(help="Trainings per boss, each with its own seed.")] = None,
     refine_fights: Annotated[int | None, Parameter(help="Fights of a round of refinement; none by default.")] = None,
     online_decisions: Annotated[
@@ -394,7 +402,7 @@ def fit_training(
     settings = _with(settings, bosses=tuple(bosses) if bosses else None, sources=tuple(known) if known else None)
     settings = _with(settings, uses=tuple(used) if used else None, n_refine_fights=refine_fights)
     settings = _with(settings, decisions=decisions, n_trainings=trainings, player=player)
-    settings = _with(settings, online_decisions=online_decisions)
+    settings = _with(settings, online_decisions=online_decisions, minutes=tuple(minutes) if minutes else None)
     settings = _with(settings, limit_s=limit_s, n_fights=fights, purpose="development" if development else None)
     _report(json, lambda: measure_fit_training(settings))
 

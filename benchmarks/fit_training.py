@@ -5,23 +5,25 @@ trained on the file alone, and another one on bosses that are drawn from the int
 the true boss, which they have never met. The loop of a fit is its fit, training and prediction, and the fits and
 trainings of a refinement; its time is measured without the recording and the evaluations. For comparison, Rainbow
 learns in the true fights alone, in as much play as a recording and a round of refinement need. Development and report
-have different seeds.
+have different seeds. With recordings of several lengths, a picture shows the wins against the play.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import product
+from itertools import product, starmap
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, cast, get_args
 
 import msgspec
 import numpy as np
 
-from benchmarks.learner_run import LearnerTask, play
+from benchmarks.learner_curves import draw_curves
+from benchmarks.learner_run import LearnerRun, LearnerTask, Point, play
 from benchmarks.result import Result, Row
 from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.boss_file import Boss, Ground
@@ -56,6 +58,10 @@ Use: TypeAlias = Literal["file", "drawn"]
 Recorded: TypeAlias = Literal["probe", "reference"]
 SOURCES: Final[tuple[Source, ...]] = get_args(Source)
 USES: Final[tuple[Use, ...]] = ("file", "drawn")
+#: Name of the columns with the wins against the true boss.
+WON: Final = "won against the true boss"
+#: Folder of a recording, beside the boss file of its fit.
+RECORDING: Final = "recording"
 #: First seed of the distortion, the recordings, the training and the fights, by purpose. Results with eleven earlier
 #: report seeds, 5,000,000 to 15,000,000, led to changes; those with 16,000,000 did not.
 SEEDS: Final = {"development": 100, "report": 17_000_000}
@@ -91,7 +97,7 @@ class FitTrainingSettings(msgspec.Struct, frozen=True, kw_only=True):
         purpose: Which seeds are used.
         n_trainings: Trainings per boss, source and use; each has its own recording and its own seed.
         player: Player of the recordings of a fit.
-        minutes: Game time of the recordings of a fit.
+        minutes: Game time of the recordings of a fit; each length is measured.
         n_fights: Greedy fights of each evaluation.
         decisions: Decisions of each training, in which its schedules end; by default, those of the config.
         limit_s: Maximum training time per run (s).
@@ -102,6 +108,7 @@ class FitTrainingSettings(msgspec.Struct, frozen=True, kw_only=True):
         online_decisions: Decisions in which Rainbow then learns in the true fights, with fights of the policy against
             the known boss in half of each batch; it is evaluated three times. 0 skips this.
         rainbow: The config of Rainbow, also of the comparison that knows nothing of the boss.
+        picture: PNG file for the wins against the play, with several lengths.
     """
 
     train: TrainSettings
@@ -111,7 +118,7 @@ class FitTrainingSettings(msgspec.Struct, frozen=True, kw_only=True):
     purpose: Literal["development", "report"] = "report"
     n_trainings: int = 1
     player: Recorded = "probe"
-    minutes: float = 20.0
+    minutes: tuple[float, ...] = (20.0,)
     n_fights: int = 500
     decisions: int | None = None
     limit_s: float = float("inf")
@@ -119,6 +126,7 @@ class FitTrainingSettings(msgspec.Struct, frozen=True, kw_only=True):
     refine_decisions: int = 20_000_000
     online_decisions: int = 0
     rainbow: RainbowSettings = RainbowSettings()
+    picture: Path = Path("bench-results") / "fit_training_curve.png"
 
     def rules(self, source: Source) -> HeldOutRules:
         """Return the rules of the true fights: for the held-out ones, the set of the purpose."""
@@ -127,30 +135,73 @@ class FitTrainingSettings(msgspec.Struct, frozen=True, kw_only=True):
     def quick(self) -> FitTrainingSettings:
         """Return settings for a run of a minute, in which little is learned."""
         return msgspec.structs.replace(
-            self, sources=("1x", "fit"), purpose="development", minutes=5.0, n_fights=50, limit_s=5.0
+            self, sources=("1x", "fit"), purpose="development", minutes=(5.0,), n_fights=50, limit_s=5.0
         )
+
+
+class Case(NamedTuple):
+    """What is measured: a true boss, what is known of it, the game time of a recording (min), and the first seed."""
+
+    boss: str
+    source: Source
+    minutes: float
+    seed: int
+
+    @property
+    def is_fit(self) -> bool:
+        """Return whether the boss is fitted to a recording."""
+        return self.source.startswith("fit")
+
+    @property
+    def is_from_nothing(self) -> bool:
+        """Return whether nothing is known, so that Rainbow learns in the true fights."""
+        return self.source.startswith("nothing")
+
+    @property
+    def n_decisions(self) -> int:
+        """Return the decisions of a recording; Rainbow has twice as many."""
+        return round((2 if self.is_from_nothing else 1) * self.minutes * 60 / DECISION_S)
+
+
+class Stopwatch:
+    """The wall time of several blocks.
+
+    Attributes:
+        total_s: Their sum (s).
+    """
+
+    def __init__(self) -> None:
+        self.total_s = 0.0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Measure a block."""
+        started = perf_counter()
+        yield
+        self.total_s += perf_counter() - started
 
 
 def measure_fit_training(settings: FitTrainingSettings) -> list[Result]:
     """Train on everything that is known of every boss, and evaluate against the true boss."""
     rows: list[Row] = []
     from_nothing: list[Row] = []
+    curves: defaultdict[str, defaultdict[int, list[Point]]] = defaultdict(lambda: defaultdict(list))
     seeds = range(SEEDS[settings.purpose], SEEDS[settings.purpose] + settings.n_trainings)
-    for boss, source, seed in product(settings.bosses, settings.sources, seeds):
-        if source.startswith("nothing"):
-            from_nothing.append(_row_of_rainbow(settings, boss, source, seed))
-            continue
-        with TemporaryDirectory(prefix="soulslab-bench-") as folder:
-            path = Path(folder) / "known.toml"
-            recording = Path(folder) / "recording"
-            truth = find_boss(boss)
-            known = known_boss(truth, source, seed, settings, recording)
-            path.write_text(dump_settings(known.boss), encoding="utf-8")
-            uncertainty_path(path).write_text(dump_settings(known.uncertainty), encoding="utf-8")
-            for use in settings.uses:
-                row, loop_s = _row(settings, boss, source, use, path, seed)
-                loop_min = (known.fit_s + loop_s) / 60 if known.fit_s is not None else None
-                rows.append({**row, "loop without the play (min)": loop_min})
+    for case in starmap(Case, product(settings.bosses, settings.sources, settings.minutes, seeds)):
+        if not (case.is_fit or case.is_from_nothing or case.minutes == settings.minutes[0]):
+            continue  # a distorted copy has no recording
+        measured = [_row_of_rainbow(settings, case)] if case.is_from_nothing else _rows(settings, case)
+        (from_nothing if case.is_from_nothing else rows).extend(measured)
+        for row in measured:
+            win_rate = cast("float", row[f"{WON} (%)"]) / 100
+            point = Point(decisions=case.n_decisions, win_rate=win_rate, mean_return=0.0, seconds=0.0)
+            curves[f"{case.boss}, {case.source}, {row['trained on']}"][case.seed].append(point)
+    if len(settings.minutes) > 1:
+        runs = {
+            name: [LearnerRun(n_decisions=points[-1].decisions, points=tuple(points)) for points in of_seeds.values()]
+            for name, of_seeds in curves.items()
+        }
+        draw_curves(runs, settings.picture)
     tables = {
         f"trained on a boss that is known roughly, fights against the true one, {settings.purpose} seeds": rows,
         f"Rainbow that learned in the true fights alone, {settings.purpose} seeds": from_nothing,
@@ -158,51 +209,41 @@ def measure_fit_training(settings: FitTrainingSettings) -> list[Result]:
     return [Result(title=f"{title} (95 % interval)", rows=rows) for title, rows in tables.items() if rows]
 
 
-class Known(NamedTuple):
-    """What is known of a boss: a boss, its intervals, and the wall time of its fit (s); None for a distorted copy."""
-
-    boss: Boss
-    uncertainty: Uncertainty
-    fit_s: float | None
+def _rows(settings: FitTrainingSettings, case: Case) -> list[Row]:
+    """Return a row for each use of what is known of a boss."""
+    with TemporaryDirectory(prefix="soulslab-bench-") as folder:
+        path = Path(folder) / "known.toml"
+        fitting = Stopwatch()
+        known, uncertainty = known_boss(settings, case, Path(folder) / RECORDING, fitting)
+        path.write_text(dump_settings(known), encoding="utf-8")
+        uncertainty_path(path).write_text(dump_settings(uncertainty), encoding="utf-8")
+        return [_row(settings, case, use, path, fitting.total_s) for use in settings.uses]
 
 
 def known_boss(
-    truth: Boss,
-    source: Source,
-    seed: int,
-    settings: FitTrainingSettings,
-    recording: Path | None = None,
-) -> Known:
-    """Return what is known of a boss; the recording of a fit is saved in a folder."""
-    if source.startswith("fit"):
-        # The probing player learns from fight to fight.
-        is_probe = settings.player == "probe"
-        recorded = ProbePlayer(1, seed) if is_probe else ReferencePlayer(truth, 1)
-        fights = record_simulated(
-            truth,
-            lambda _: recorded,
-            seed=seed,
-            minutes=settings.minutes,
-            top_up=is_probe,
-            held_out_rules=settings.rules(source),
-        )
-        usable = [one for one in fights if len(one.moments) > 1]
-        if recording is not None:
-            for fight in usable:
-                save_fight(recording, fight)
-        times_s: list[float] = []
-        with _timed(times_s):
-            fit = fit_boss(usable, load_knight(), ground=truth.ground)
-        return Known(fit.boss, fit.uncertainty, sum(times_s))
-    return Known(*distorted(truth, float(source.removesuffix("x")), np.random.default_rng(seed)), None)
-
-
-@contextmanager
-def _timed(times_s: list[float]) -> Iterator[None]:
-    """Append the wall time of a block (s)."""
-    started = perf_counter()
-    yield
-    times_s.append(perf_counter() - started)
+    settings: FitTrainingSettings, case: Case, recording: Path, fitting: Stopwatch
+) -> tuple[Boss, Uncertainty]:
+    """Return what is known of a boss, and its intervals; the recording of a fit is saved in a folder."""
+    truth = find_boss(case.boss)
+    if not case.is_fit:
+        return distorted(truth, float(case.source.removesuffix("x")), np.random.default_rng(case.seed))
+    # The probing player learns from fight to fight.
+    is_probe = settings.player == "probe"
+    recorded = ProbePlayer(1, case.seed) if is_probe else ReferencePlayer(truth, 1)
+    fights = record_simulated(
+        truth,
+        lambda _: recorded,
+        seed=case.seed,
+        minutes=case.minutes,
+        top_up=is_probe,
+        held_out_rules=settings.rules(case.source),
+    )
+    usable = [one for one in fights if len(one.moments) > 1]
+    for fight in usable:
+        save_fight(recording, fight)
+    with fitting.running():
+        fit = fit_boss(usable, load_knight(), ground=truth.ground)
+    return fit.boss, fit.uncertainty
 
 
 def distorted(truth: Boss, factor: float, rng: np.random.Generator) -> tuple[Boss, Uncertainty]:
@@ -247,11 +288,10 @@ def _configured(base: Trained, options: dict[str, Any], seed: int, total_steps: 
     return msgspec.structs.replace(base, env=msgspec.structs.replace(base.env, options=options), run=run)
 
 
-def _row(
-    settings: FitTrainingSettings, boss: str, source: Source, use: Use, path: Path, seed: int
-) -> tuple[Row, float]:
-    """Train and evaluate one policy; return its row, and the time of training, prediction and refinement (s)."""
-    times_s: list[float] = []
+def _row(settings: FitTrainingSettings, case: Case, use: Use, path: Path, fit_s: float) -> Row:
+    """Train and evaluate one policy."""
+    boss, source, _, seed = case
+    loop = Stopwatch()
     base = settings.train
     clean = {name: value for name, value in base.env.options.items() if name not in TRAINING_CONDITIONS}
     options = {**(base.env.options if use == "drawn" else clean), "boss": str(path)}
@@ -264,15 +304,15 @@ def _row(
 
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
         run = Path(folder) / "run"
-        with _timed(times_s):
+        with loop.running():
             result = train_uninterrupted(train_settings, run, sinks=[ConsoleSink()])
         known, true = wins(result.policy_path, {**clean, "boss": str(path)}), wins(result.policy_path, true_fight)
-        recording = path.with_name("recording")
+        recording = path.with_name(RECORDING)
         # No more bosses than fights: a quick run is as rough as its evaluation.
         ensemble = PredictionSettings(
             env_options=clean, n_bosses=min(PredictionSettings().n_bosses, settings.n_fights), n_fights=50, seed=seed
         )
-        with _timed(times_s):
+        with loop.running():
             predicted = _predicted(result.policy_path, recording, ensemble, find_boss(boss).ground)
         corrected: Row = {}
         if settings.online_decisions:
@@ -287,35 +327,36 @@ def _row(
                 decisions=settings.refine_decisions,
                 seed=seed,
             )
-            with _timed(times_s):  # the fights take seconds in the simulator
+            with loop.running():  # the fights take seconds in the simulator
                 rounds = list(refine(run, [recording], Path(folder) / "rounds", more))
             after = wins(best_round(rounds).run / POLICY_NAME, true_fight)
             minutes = sum(each.game_time_s for each in rounds) / 60
             refined = {"played (min)": minutes, **_share("won then", after.interval, after.win_rate, "then ")}
-    row: Row = {
+    return {
         "boss": boss,
         "known": source,
         "held-out rules": settings.rules(source),
-        "recorded": settings.player if source.startswith("fit") else None,
+        "recorded": settings.player if case.is_fit else None,
+        "recorded (min)": case.minutes if case.is_fit else None,
         "trained on": use,
         "seed": seed,
         "decisions": result.env_steps,
         "training (s)": result.train_seconds,
         "won against the known boss (%)": 100 * (known.win_rate or 0.0),
         **predicted,
-        **_share("won against the true boss", true.interval, true.win_rate, ""),
+        **_share(WON, true.interval, true.win_rate, ""),
         **corrected,
         **refined,
+        "loop without the play (min)": (fit_s + loop.total_s) / 60 if case.is_fit else None,
     }
-    return row, sum(times_s)
 
 
-def _row_of_rainbow(settings: FitTrainingSettings, boss: str, source: Source, seed: int) -> Row:
+def _row_of_rainbow(settings: FitTrainingSettings, case: Case) -> Row:
     """Train Rainbow in the true fights, in the play of a recording and as much again, and evaluate it."""
+    boss, source, _, seed = case
     base = settings.rainbow
     options = {**base.env.options, "boss": boss, "held_out_rules": settings.rules(source)}
-    total_steps = round(2 * settings.minutes * 60 / DECISION_S)
-    train_settings = _configured(base, options, seed, total_steps, settings.limit_s)
+    train_settings = _configured(base, options, seed, case.n_decisions, settings.limit_s)
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
         result = train_uninterrupted(train_settings, Path(folder) / "run", sinks=[ConsoleSink()])
         fights = EvaluationSettings(env_id=base.env.id, env_options=options, n_fights=settings.n_fights, seed=seed)
@@ -328,7 +369,7 @@ def _row_of_rainbow(settings: FitTrainingSettings, boss: str, source: Source, se
         "seed": seed,
         "decisions": result.env_steps,
         "training (s)": result.train_seconds,
-        **_share("won against the true boss", true.interval, true.win_rate, ""),
+        **_share(WON, true.interval, true.win_rate, ""),
     }
 
 

@@ -1,4 +1,4 @@
-"""Plot of the learning curves of ``python -m benchmarks learner``: win rate against game decisions."""
+"""Plot of win rates against game decisions: learning curves, and wins after recordings of several lengths."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from soulslab.learn.archive import writing
 _DPI: Final = 120
 _FAINT: Final = "#9aa5b1"
 _COLOURS: Final = ("#1b4965", "#c1666b", "#d4a03a", "#4f9d69", "#7d5ba6", "#3d9fbf", "#8a7f72")
-_TICKS: Final = (10_000, 20_000, 50_000, 100_000, 200_000, 500_000)
-_S_PER_H: Final = 3600.0
+_TICKS: Final = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000)
 
 
 def draw_curves(runs: Mapping[str, Sequence[LearnerRun]], picture: Path, title: str = "") -> None:
@@ -48,15 +47,17 @@ def draw_curves(runs: Mapping[str, Sequence[LearnerRun]], picture: Path, title: 
         colour = _COLOURS[number % len(_COLOURS)]
         decisions = np.mean([[point.decisions for point in run.points[:n_points]] for run in of_seeds], axis=0)
         rates = 100.0 * np.array([[point.win_rate for point in run.points[:n_points]] for run in of_seeds])
-        axes.plot(decisions, rates.mean(axis=0), color=colour, linewidth=1.8, label=name)
+        axes.plot(decisions, rates.mean(axis=0), color=colour, linewidth=1.8, marker=".", label=name)
         axes.fill_between(decisions, rates.min(axis=0), rates.max(axis=0), color=colour, alpha=0.15, linewidth=0.0)
     for level in (HALF, MOST):
         axes.axhline(100.0 * level, color=_FAINT, linewidth=0.8, linestyle="--")
     axes.set_xscale("log")
-    axes.set_xticks(_TICKS, [f"{tick // 1000} k\n{tick * DECISION_S / _S_PER_H:.1f} h" for tick in _TICKS], minor=False)
+    least, most = axes.get_xlim()
+    ticks = [tick for tick in _TICKS if least <= tick <= most]
+    axes.set_xticks(ticks, [f"{tick // 1000} k\n{_play_time(tick)}" for tick in ticks], minor=False)
     axes.set_xticks([], minor=True)
     axes.set_ylim(-2.0, 101.0)  # a line at 0 % shall not hide in the axis
-    axes.set_xlabel("game decisions, and hours of play")
+    axes.set_xlabel("game decisions, and the time to play them")
     axes.set_ylabel("greedy fights won (%)")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(visible=True, color=_FAINT, alpha=0.25, linewidth=0.6)
@@ -66,3 +67,9 @@ def draw_curves(runs: Mapping[str, Sequence[LearnerRun]], picture: Path, title: 
     with writing(picture):
         picture.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(picture)
+
+
+def _play_time(n_decisions: int) -> str:
+    """Return the time to play a number of decisions, as text."""
+    minutes = n_decisions * DECISION_S / 60
+    return f"{minutes:.0f} min" if minutes < 60 else f"{minutes / 60:.1f} h"

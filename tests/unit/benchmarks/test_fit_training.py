@@ -5,8 +5,18 @@ from time import perf_counter
 import msgspec
 import numpy as np
 import pytest
+from matplotlib.image import imread
 
-from benchmarks.fit_training import SEEDS, SOURCES, FitTrainingSettings, distorted, known_boss, measure_fit_training
+from benchmarks.fit_training import (
+    SEEDS,
+    SOURCES,
+    Case,
+    FitTrainingSettings,
+    Stopwatch,
+    distorted,
+    known_boss,
+    measure_fit_training,
+)
 from soulslab.arena.boss_file import parse_boss
 from soulslab.arena.uncertainty import numbers_of
 from soulslab.config import dump_settings
@@ -38,21 +48,21 @@ def test_development_and_report_have_other_seeds():
     assert known["development"] != known["report"]
 
 
-def fitted(settings, source="fit", **changes):
-    """The fit of a short recording with the seed 7, and its intervals."""
-    return known_boss(shipped("judge"), source, 7, msgspec.structs.replace(settings, **changes))
+def test_a_fit_depends_on_the_recording(small_config, tmp_path):
+    def fitted(source="fit", minutes=3.0, **changes):
+        """The fit of a short recording with the seed 7, and its intervals."""
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        settings = FitTrainingSettings(train=small_config, **changes)
+        return known_boss(settings, Case("judge", source, minutes, 7), folder, Stopwatch())
 
-
-def test_a_fit_depends_on_the_recording(small_config):
-    settings = FitTrainingSettings(train=small_config, minutes=3.0)
-    known, uncertainty, _ = fitted(settings)
+    known, uncertainty = fitted()
     assert known.name != shipped("judge").name
     assert known.ground == shipped("judge").ground
     assert len(uncertainty.intervals) > 50
-    others = [fitted(settings, "fit, held-out rules", purpose=purpose)[0] for purpose in ("development", "report")]
+    others = [fitted("fit, held-out rules", purpose=purpose)[0] for purpose in ("development", "report")]
     assert known not in others
     assert others[0] != others[1]
-    short = [fitted(settings, minutes=1.0, player=player)[0].moves for player in ("probe", "reference")]
+    short = [fitted(minutes=1.0, player=player)[0].moves for player in ("probe", "reference")]
     assert short[0] != short[1]
 
 
@@ -91,7 +101,7 @@ def test_a_policy_learns_from_its_fights_against_the_true_boss(small_config):
         train=train,
         sources=("fit",),
         uses=("drawn",),
-        minutes=1.0,
+        minutes=(1.0,),
         n_fights=4,
         n_refine_fights=2,
         refine_decisions=200,
@@ -103,15 +113,21 @@ def test_a_policy_learns_from_its_fights_against_the_true_boss(small_config):
     assert row["then from (%)"] <= row["won then (%)"] <= row["then to (%)"]
 
 
-def test_rainbow_learns_in_the_true_fights_alone_for_comparison(small_config):
+def test_rainbow_learns_in_the_true_fights_alone_for_comparison(small_config, tmp_path):
     rainbow = RainbowSettings(
         learner=QLearningSettings(batch_size=8, learning_starts=20), network=QNetworkSettings(widths=(8,))
     )
     settings = FitTrainingSettings(
-        train=small_config, sources=("nothing, held-out rules",), minutes=0.1, n_fights=2, rainbow=rainbow
+        train=small_config,
+        sources=("nothing, held-out rules",),
+        minutes=(0.1, 0.2),
+        n_fights=2,
+        rainbow=rainbow,
+        picture=tmp_path / "wins.png",
     )
     (result,) = measure_fit_training(settings)
-    (row,) = result.rows
-    assert (row["known"], row["held-out rules"]) == ("nothing, held-out rules", "report")
-    assert 120 <= row["decisions"] < 200  # as many as in 0.2 minutes of play
-    assert row["from (%)"] <= row["won against the true boss (%)"] <= row["to (%)"]
+    for row, n_decisions in zip(result.rows, (120, 240), strict=True):  # in twice as much play
+        assert (row["known"], row["held-out rules"]) == ("nothing, held-out rules", "report")
+        assert n_decisions <= row["decisions"] < n_decisions + 80
+        assert row["from (%)"] <= row["won against the true boss (%)"] <= row["to (%)"]
+    assert imread(settings.picture).shape[:2] == (504, 1080)
