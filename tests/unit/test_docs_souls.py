@@ -9,6 +9,7 @@ import tomllib
 from importlib import import_module
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from soulslab import cli, doctor
@@ -59,6 +60,22 @@ def test_all_table_markers_are_replaced(hooks):
         markers += text.count("<!-- ")
         assert "<!-- " not in hooks.on_page_markdown(text), file
     assert markers > 20
+
+
+def test_results_show_intervals_beside_their_values(hooks):
+    built = hooks.on_page_markdown("<!-- results: demo -->")
+    stored = msgspec.json.decode((DOCS / "results" / "demo.json").read_bytes())
+    assert "from (%)" not in built
+    for row in stored:
+        won, low, high = (f"{row[name]:.3g}" for name in ("won (%)", "from (%)", "to (%)"))
+        assert f"| {won} ({low} to {high}) |" in built
+
+
+def test_results_show_equal_cells_of_a_wide_table_once(hooks):
+    table = hooks.on_page_markdown("<!-- results: pixels -->")
+    caption, _, head = table.splitlines()[:3]
+    assert caption.endswith("; fights 60*")
+    assert "fights" not in head
 
 
 @pytest.mark.parametrize("game", GAMES)
