@@ -66,8 +66,11 @@ def durations(o: Observations, indices: Sequence[int]) -> Estimate | None:
             found.append(attack.next_start - attack.start - (0 if is_followed else 1))
     if not found:
         return None
-    values, counts = np.unique(found, return_counts=True)
-    value = int(values[np.argmax(counts)]) if o.step == 1 else int(values[0])
+    # An end is seen at most one step late. Attacks that the boss breaks off end earlier, but at different times.
+    seen = np.unique(found)
+    n_within = [np.count_nonzero((value <= np.array(found)) & (np.array(found) < value + o.step)) for value in seen]
+    most = max(n_within)
+    value = max(int(value) for value, n in zip(seen, n_within, strict=True) if n == most)
     return Estimate(value, value, value)
 
 

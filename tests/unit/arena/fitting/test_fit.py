@@ -290,6 +290,18 @@ def test_the_length_of_a_step_forward_does_not_depend_on_its_speed(name, rules):
     assert np.median([each.error / each.true for each in steps if each.true > 10.0]) <= 0.2
 
 
+@pytest.mark.parametrize("rates", [(1, 1), (6, 6), (1, 6)])
+def test_attacks_that_the_boss_breaks_off_do_not_shorten_their_durations(rates):
+    rules = "development"
+    whole = recorded("judge", rules=rules)
+    cut = len(whole) // 2
+    fights = [thinned(fight, rates[0]) for fight in whole[:cut]] + [thinned(fight, rates[1]) for fight in whole[cut:]]
+    recovered = kinds(compare(fit_boss(fights, load_knight()), find_boss("judge")), "recovery_s")
+    assert len(recovered) > 10
+    assert sum(each.is_covered for each in recovered) >= len(recovered) - 2  # a few attacks are rare
+    assert np.median([each.error for each in recovered]) <= 3 / 60
+
+
 def test_damage_includes_what_the_player_loses_after_a_hit():
     found = compare(fitted("judge", rules="development"), find_boss("judge"))
     is_right = [each.error <= 0.1 * each.true for each in kinds(found, "damage")]
