@@ -374,7 +374,8 @@ def fit_training(
         Parameter(
             consume_multiple=True,
             negative="",
-            help="Game time of the recordings of a fit, by default 20; several lengths also draw a picture.",
+            validator=Number(gt=0),
+            help="Game time of each recording (min), 20 by default; several values are also plotted.",
         ),
     ] = None,
     trainings: Annotated[int | None, Parameter(help="Trainings per boss, each with its own seed.")] = None,

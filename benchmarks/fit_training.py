@@ -5,7 +5,7 @@ trained on the file alone, and another one on bosses that are drawn from the int
 the true boss, which they have never met. The loop of a fit is its fit, training and prediction, and the fits and
 trainings of a refinement; its time is measured without the recording and the evaluations. For comparison, Rainbow
 learns in the true fights alone, in as much play as a recording and a round of refinement need. Development and report
-have different seeds. With recordings of several lengths, a picture shows the wins against the play.
+have different seeds. With recordings of several lengths, a picture shows the win rate against the game time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import product, starmap
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -28,7 +28,7 @@ from benchmarks.result import Result, Row
 from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.boss_file import Boss, Ground
 from soulslab.arena.fitting.fit import fit_boss
-from soulslab.arena.fitting.recorded_fight import read_fights, save_fight
+from soulslab.arena.fitting.recorded_fight import RecordedFight, read_fights, save_fight
 from soulslab.arena.fitting.simulated import record_simulated
 from soulslab.arena.held_out_rules import HeldOutRules
 from soulslab.arena.knight_file import load_knight
@@ -99,7 +99,7 @@ class FitTrainingSettings(msgspec.Struct, frozen=True, kw_only=True):
         purpose: Which seeds are used.
         n_trainings: Trainings per boss, source and use; each has its own recording and its own seed.
         player: Player of the recordings of a fit.
-        minutes: Game time of the recordings of a fit; each length is measured.
+        minutes: Game time of a recording (min); each value is measured.
         n_fights: Greedy fights of each evaluation.
         decisions: Decisions of each training, in which its schedules end; by default, those of the config.
         limit_s: Maximum training time per run (s).
@@ -110,7 +110,7 @@ class FitTrainingSettings(msgspec.Struct, frozen=True, kw_only=True):
         online_decisions: Decisions in which Rainbow then learns in the true fights, with fights of the policy against
             the known boss in half of each batch; it is evaluated three times. 0 skips this.
         rainbow: The config of Rainbow, also of the comparison that knows nothing of the boss.
-        picture: PNG file for the wins against the play, with several lengths.
+        picture: PNG file of the win rate against the game time; drawn if ``minutes`` has several values.
     """
 
     train: TrainSettings
@@ -142,7 +142,10 @@ class FitTrainingSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Case(NamedTuple):
-    """What is measured: a true boss, what is known of it, the game time of a recording (min), and the first seed."""
+    """What is measured: a true boss, what is known of it, the game time of a recording (min), and the first seed.
+
+    A distorted copy has no recording. Rainbow that knows nothing plays for twice the game time.
+    """
 
     boss: str
     source: Source
@@ -183,53 +186,61 @@ class Stopwatch:
         self.total_s += perf_counter() - started
 
 
-def measure_fit_training(settings: FitTrainingSettings) -> list[Result]:
-    """Train on everything that is known of every boss, and evaluate against the true boss."""
+def measure_fit_training(settings: FitTrainingSettings) -> Iterator[Result]:
+    """Train on everything that is known of every boss, evaluate against the true boss, and draw the picture."""
     rows: list[Row] = []
     from_nothing: list[Row] = []
     curves: defaultdict[str, defaultdict[int, list[Point]]] = defaultdict(lambda: defaultdict(list))
-    first = SEEDS[settings.purpose]
-    seeds = range(first, first + SEED_STEP * settings.n_trainings, SEED_STEP)
-    for case in starmap(Case, product(settings.bosses, settings.sources, settings.minutes, seeds)):
-        if not (case.is_fit or case.is_from_nothing or case.minutes == settings.minutes[0]):
-            continue  # a distorted copy has no recording
+    for case in cases(settings):
         measured = [_row_of_rainbow(settings, case)] if case.is_from_nothing else _rows(settings, case)
         (from_nothing if case.is_from_nothing else rows).extend(measured)
-        for row in measured:
+        for row in measured if case.is_fit or case.is_from_nothing else ():
+            n_decisions = cast("int", row["decisions"]) if case.is_from_nothing else case.n_decisions
             win_rate = cast("float", row[f"{WON} (%)"]) / 100
-            point = Point(decisions=case.n_decisions, win_rate=win_rate, mean_return=0.0, seconds=0.0)
+            point = Point(decisions=n_decisions, win_rate=win_rate, mean_return=0.0, seconds=0.0)
             curves[f"{case.boss}, {case.source}, {row['trained on']}"][case.seed].append(point)
-    if len(settings.minutes) > 1:
+    tables = {
+        f"trained on a boss that is known roughly, fights against the true one, {settings.purpose} seeds": rows,
+        f"Rainbow that learned in the true fights alone, {settings.purpose} seeds": from_nothing,
+    }
+    for title, group in tables.items():
+        if group:
+            yield Result(title=f"{title} (95 % interval)", rows=group)
+    if curves and len(settings.minutes) > 1:  # after the tables, which an error must not lose
         runs = {
             name: [LearnerRun(n_decisions=points[-1].decisions, points=tuple(points)) for points in of_seeds.values()]
             for name, of_seeds in curves.items()
         }
         draw_curves(runs, settings.picture)
-    tables = {
-        f"trained on a boss that is known roughly, fights against the true one, {settings.purpose} seeds": rows,
-        f"Rainbow that learned in the true fights alone, {settings.purpose} seeds": from_nothing,
-    }
-    return [Result(title=f"{title} (95 % interval)", rows=rows) for title, rows in tables.items() if rows]
+
+
+def cases(settings: FitTrainingSettings) -> list[Case]:
+    """Return everything that is measured, the shortest recordings of a boss first."""
+    first = SEEDS[settings.purpose]
+    seeds = range(first, first + SEED_STEP * settings.n_trainings, SEED_STEP)
+    minutes = sorted(set(settings.minutes))
+    every = [Case(*each) for each in product(settings.bosses, settings.sources, minutes, seeds)]
+    return [case for case in every if case.is_fit or case.is_from_nothing or case.minutes == minutes[0]]
 
 
 def _rows(settings: FitTrainingSettings, case: Case) -> list[Row]:
     """Return a row for each use of what is known of a boss."""
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
-        path = Path(folder) / "known.toml"
+        fights = recorded_fights(settings, case) if case.is_fit else []
+        for fight in fights:
+            save_fight(Path(folder) / RECORDING, fight)
         fitting = Stopwatch()
-        known, uncertainty = known_boss(settings, case, Path(folder) / RECORDING, fitting)
+        with fitting.running():
+            known, uncertainty = known_boss(case, fights)
+        path = Path(folder) / "known.toml"
         path.write_text(dump_settings(known), encoding="utf-8")
         uncertainty_path(path).write_text(dump_settings(uncertainty), encoding="utf-8")
         return [_row(settings, case, use, path, fitting.total_s) for use in settings.uses]
 
 
-def known_boss(
-    settings: FitTrainingSettings, case: Case, recording: Path, fitting: Stopwatch
-) -> tuple[Boss, Uncertainty]:
-    """Return what is known of a boss, and its intervals; the recording of a fit is saved in a folder."""
+def recorded_fights(settings: FitTrainingSettings, case: Case) -> list[RecordedFight]:
+    """Return the fights of a recording."""
     truth = find_boss(case.boss)
-    if not case.is_fit:
-        return distorted(truth, float(case.source.removesuffix("x")), np.random.default_rng(case.seed))
     # The probing player learns from fight to fight.
     is_probe = settings.player == "probe"
     recorded = ProbePlayer(1, case.seed) if is_probe else ReferencePlayer(truth, 1)
@@ -241,11 +252,15 @@ def known_boss(
         top_up=is_probe,
         held_out_rules=settings.rules(case.source),
     )
-    usable = [one for one in fights if len(one.moments) > 1]
-    for fight in usable:
-        save_fight(recording, fight)
-    with fitting.running():
-        fit = fit_boss(usable, load_knight(), ground=truth.ground)
+    return [fight for fight in fights if len(fight.moments) > 1]
+
+
+def known_boss(case: Case, fights: list[RecordedFight]) -> tuple[Boss, Uncertainty]:
+    """Return what is known of a boss, and its intervals: a fit to recorded fights, or a distorted copy."""
+    truth = find_boss(case.boss)
+    if not case.is_fit:
+        return distorted(truth, float(case.source.removesuffix("x")), np.random.default_rng(case.seed))
+    fit = fit_boss(fights, load_knight(), ground=truth.ground)
     return fit.boss, fit.uncertainty
 
 

@@ -1,4 +1,4 @@
-"""Plot of win rates against game decisions: learning curves, and wins after recordings of several lengths."""
+"""Plot of win rates against game decisions: during a run, or after recordings of several lengths."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _TICKS: Final = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 
 
 
 def draw_curves(runs: Mapping[str, Sequence[LearnerRun]], picture: Path, title: str = "") -> None:
-    """Draw the evaluated win rate of each learner: the mean and the range over its seeds.
+    """Draw the evaluated win rate of each series of runs: the mean and the range over its seeds.
 
     Args:
-        runs: Runs of each learner, one per seed. A curve ends with the shortest run.
+        runs: Runs of each series by its name, one per seed. A curve ends with the shortest run.
         picture: The PNG to write.
         title: Title of the plot.
 
@@ -54,7 +54,7 @@ def draw_curves(runs: Mapping[str, Sequence[LearnerRun]], picture: Path, title: 
     axes.set_xscale("log")
     least, most = axes.get_xlim()
     ticks = [tick for tick in _TICKS if least <= tick <= most]
-    axes.set_xticks(ticks, [f"{tick // 1000} k\n{_play_time(tick)}" for tick in ticks], minor=False)
+    axes.set_xticks(ticks, [f"{tick // 1000} k\n{play_time(tick)}" for tick in ticks], minor=False)
     axes.set_xticks([], minor=True)
     axes.set_ylim(-2.0, 101.0)  # a line at 0 % shall not hide in the axis
     axes.set_xlabel("game decisions, and the time to play them")
@@ -69,7 +69,7 @@ def draw_curves(runs: Mapping[str, Sequence[LearnerRun]], picture: Path, title: 
         figure.savefig(picture)
 
 
-def _play_time(n_decisions: int) -> str:
+def play_time(n_decisions: int) -> str:
     """Return the time to play a number of decisions, as text."""
     minutes = n_decisions * DECISION_S / 60
     return f"{minutes:.0f} min" if minutes < 60 else f"{minutes / 60:.1f} h"

@@ -11,10 +11,11 @@ Each of these marker lines is replaced by a table::
     <!-- bosses: dark_souls_3 -->                                its bosses, their environments, unpublished facts
     <!-- recipes: boss -->                                       how to record unpublished facts of a boss
     <!-- messages: LearningStats -->                             the numbers of a telemetry message, and their names
-    <!-- results: train -->                                      docs/results/train.json, from the benchmark train:
-                                                                 an interval and its value in one cell, and cells that
-                                                                 are equal in all rows of a wide table in the caption
+    <!-- results: train -->                                      docs/results/train.json, from the benchmark train
     <!-- results: fights -->                                     the same, with a column for each phase
+
+In tables of results, a value and its interval share a cell. If a table has more than 10 columns and more than one row,
+cells that are equal in all rows are in its caption.
 """
 
 from __future__ import annotations
@@ -44,10 +45,8 @@ _MARKER = re.compile(
     r"^<!-- (?P<kind>settings|options|table|keys|bosses|recipes|messages|results): (?P<what>[\w.:-]+) -->$",
     re.MULTILINE,
 )
-#: The columns with the ends of an interval, such as ``from (%)``; they follow the column of the value.
-_END = re.compile(r"(.* )?(?P<which>from|to)( \(.*\))?")
-#: Columns of a table that a page shows in full (number).
-_WIDEST = 10
+#: Largest number of columns that fits on a page.
+_MAX_COLUMNS = 10
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
@@ -183,32 +182,41 @@ def results_table(what: str) -> str:
     tables.pop("each run", None)
     parts = []
     for title, group in tables.items():
-        common = _common(group)
-        rows = [_with_intervals({name: row[name] for name in row if name not in common}) for row in group]
-        body = _table(tuple(rows[0]), (list(row.values()) for row in rows))
+        joined = [_with_intervals(row) for row in group]
+        common = _common(joined)
+        body = _table(
+            tuple(name for name in joined[0] if name not in common),
+            ([cell for name, cell in row.items() if name not in common] for row in joined),
+        )
         caption = "; ".join([title, *(f"{name} {value}" for name, value in common.items())])
         parts.append(f"*{caption}*\n\n{body}\n")
     return "\n".join([*parts, f"Measured on: {machine}."])
 
 
-def _common(rows: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """Return the cells of a wide table that are equal in all rows; the caption names them instead of a column."""
-    if len(rows) == 1 or len(rows[0]) <= _WIDEST:
-        return {}
-    return {name: _cell(value) for name, value in rows[0].items() if all(row[name] == value for row in rows)}
-
-
 def _with_intervals(row: dict[str, Any]) -> dict[str, str]:
     """Return the cells of a row, with the ends of an interval in the cell of the value before them."""
     cells: dict[str, str] = {}
-    for name, value in row.items():
-        end = _END.fullmatch(name)
-        if end is None:
-            of_value = name
-            cells[name] = _cell(value)
-        elif value is not None:
-            cells[of_value] += f" ({_cell(value)}" if end["which"] == "from" else f" to {_cell(value)})"
+    names = list(row)
+    while names:
+        name, ends = names[0], names[1:3]
+        cells[name] = _cell(row[name])
+        has_interval = len(ends) == 2 and _is_interval(*ends)
+        if has_interval and row[name] is not None:
+            cells[name] += f" ({_cell(row[ends[0]])} to {_cell(row[ends[1]])})"
+        del names[: 3 if has_interval else 1]
     return cells
+
+
+def _is_interval(low: str, high: str) -> bool:
+    """Return whether two columns are the ends of an interval, such as ``from (%)`` and ``to (%)``."""
+    return re.fullmatch(r"(.* )?from( \(.*\))?", low) is not None and high == re.sub(r"\bfrom\b", "to", low)
+
+
+def _common(rows: Sequence[dict[str, str]]) -> dict[str, str]:
+    """Return the cells of a wide table that are equal in all rows; the caption names them instead of a column."""
+    if len(rows) == 1 or len(rows[0]) <= _MAX_COLUMNS:
+        return {}
+    return {name: cell for name, cell in rows[0].items() if all(row[name] == cell for row in rows)}
 
 
 def _by_phase(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

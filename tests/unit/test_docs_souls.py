@@ -71,11 +71,27 @@ def test_results_show_intervals_beside_their_values(hooks):
         assert f"| {won} ({low} to {high}) |" in built
 
 
-def test_results_show_equal_cells_of_a_wide_table_once(hooks):
-    table = hooks.on_page_markdown("<!-- results: pixels -->")
-    caption, _, head = table.splitlines()[:3]
-    assert caption.endswith("; fights 60*")
-    assert "fights" not in head
+def test_results_show_equal_cells_of_a_wide_table_once(hooks, monkeypatch, tmp_path):
+    numbers = {f"number {n}": 1 for n in range(10)}
+    rows = [
+        {"table": "wins", **numbers, "won (%)": won, "from (%)": 21.0, "to (%)": 100.0, "machine": {"cores": 2}}
+        for won in (52.0, 64.0, None)
+    ]
+    (tmp_path / "wins.json").write_bytes(msgspec.json.encode(rows))
+    monkeypatch.setattr(hooks, "RESULTS", tmp_path)
+    assert hooks.on_page_markdown("<!-- results: wins -->") == "\n".join(
+        [
+            "*wins; " + "; ".join(f"{name} 1" for name in numbers) + "*",
+            "",
+            "| won (%) |",
+            "| --- |",
+            "| 52 (21 to 100) |",
+            "| 64 (21 to 100) |",
+            "| - |",
+            "",
+            "Measured on: cores 2.",
+        ]
+    )
 
 
 @pytest.mark.parametrize("game", GAMES)

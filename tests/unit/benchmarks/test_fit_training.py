@@ -12,10 +12,11 @@ from benchmarks.fit_training import (
     SOURCES,
     Case,
     FitTrainingSettings,
-    Stopwatch,
+    cases,
     distorted,
     known_boss,
     measure_fit_training,
+    recorded_fights,
 )
 from soulslab.arena.boss_file import parse_boss
 from soulslab.arena.uncertainty import numbers_of
@@ -48,12 +49,11 @@ def test_development_and_report_have_other_seeds():
     assert known["development"] != known["report"]
 
 
-def test_a_fit_depends_on_the_recording(small_config, tmp_path):
+def test_a_fit_depends_on_the_recording(small_config):
     def fitted(source="fit", minutes=3.0, **changes):
         """The fit of a short recording with the seed 7, and its intervals."""
-        folder = tmp_path / str(len(list(tmp_path.iterdir())))
-        settings = FitTrainingSettings(train=small_config, **changes)
-        return known_boss(settings, Case("judge", source, minutes, 7), folder, Stopwatch())
+        case = Case("judge", source, minutes, 7)
+        return known_boss(case, recorded_fights(FitTrainingSettings(train=small_config, **changes), case))
 
     known, uncertainty = fitted()
     assert known.name != shipped("judge").name
@@ -64,6 +64,21 @@ def test_a_fit_depends_on_the_recording(small_config, tmp_path):
     assert others[0] != others[1]
     short = [fitted(minutes=1.0, player=player)[0].moves for player in ("probe", "reference")]
     assert short[0] != short[1]
+
+
+def test_only_recordings_have_several_lengths(small_config):
+    settings = FitTrainingSettings(
+        train=small_config, sources=("1x", "fit", "nothing"), minutes=(20.0, 5.0, 5.0), n_trainings=2
+    )
+    found = [(case.source, case.minutes, case.seed - SEEDS["report"], case.n_decisions) for case in cases(settings)]
+    assert [each for each in found if each[0] == "1x"] == [("1x", 5.0, 0, 3000), ("1x", 5.0, 1000, 3000)]
+    for source, factor in (("fit", 1), ("nothing", 2)):
+        assert [each[1:] for each in found if each[0] == source] == [
+            (5.0, 0, 3000 * factor),
+            (5.0, 1000, 3000 * factor),
+            (20.0, 0, 12000 * factor),
+            (20.0, 1000, 12000 * factor),
+        ]
 
 
 def test_every_row_has_a_training_and_two_evaluations(small_config):
@@ -88,7 +103,7 @@ def test_rainbow_learns_in_the_true_fights_with_simulated_ones(small_config):
     settings = FitTrainingSettings(
         train=small_config, sources=("1x",), uses=("file",), n_fights=2, online_decisions=120, rainbow=rainbow
     )
-    (row,) = measure_fit_training(settings)[0].rows
+    (row,) = next(measure_fit_training(settings)).rows
     assert [row[f"online {n} (decisions)"] // 40 for n in (1, 2, 3)] == [1, 2, 3]
     for n in (1, 2, 3):
         assert row[f"online {n} from (%)"] <= row[f"online {n} won (%)"] <= row[f"online {n} to (%)"]
@@ -107,7 +122,7 @@ def test_a_policy_learns_from_its_fights_against_the_true_boss(small_config):
         refine_decisions=200,
     )
     started = perf_counter()
-    (row,) = measure_fit_training(settings)[0].rows
+    (row,) = next(measure_fit_training(settings)).rows
     assert row["training (s)"] / 60 < row["loop without the play (min)"] < (perf_counter() - started) / 60
     assert row["played (min)"] > 0.0
     assert row["then from (%)"] <= row["won then (%)"] <= row["then to (%)"]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmarks.learner_curves import play_time
 from benchmarks.learner_run import HALF, MOST, LearnerRun, Point
 from benchmarks.learner_tables import (
     T_975,
@@ -83,3 +84,8 @@ def test_cells_contain_minutes_of_play():
 def test_bounds(measured, is_at_least, is_at_most):
     assert at_least(measured, 4.0) is is_at_least
     assert at_most(measured, 4.0) is is_at_most
+
+
+@pytest.mark.parametrize(("n_decisions", "text"), [(2_000, "3 min"), (20_000, "33 min"), (50_000, "1.4 h")])
+def test_the_axis_of_a_curve_shows_the_time_to_play(n_decisions, text):
+    assert play_time(n_decisions) == text

@@ -17,6 +17,8 @@ from soulslab.arena.records import TICKS_PER_S
 #: Grid of the poise and its regeneration per second.
 POISES = np.arange(10.0, 400.0, 2.0)
 REGENS = np.arange(0.0, 30.1, 0.5)
+#: A later end of an attack is its duration if it is at least this share as frequent as the most frequent end.
+FREQUENT = 1 / 3
 #: Difference in damage that is more than rounding.
 VARIED_HP = 2.0
 #: Median and spread of the priors, which decide where several values explain a recording; the poise is log-normal.
@@ -66,11 +68,13 @@ def durations(o: Observations, indices: Sequence[int]) -> Estimate | None:
             found.append(attack.next_start - attack.start - (0 if is_followed else 1))
     if not found:
         return None
-    # An end is seen at most one step late. Attacks that the boss breaks off end earlier, but at different times.
-    seen = np.unique(found)
-    n_within = [np.count_nonzero((value <= np.array(found)) & (np.array(found) < value + o.step)) for value in seen]
-    most = max(n_within)
-    value = max(int(value) for value, n in zip(seen, n_within, strict=True) if n == most)
+    # An end is seen less than one step late. The boss may break off an attack, often at the same moment. The duration
+    # is therefore the latest end that is not much rarer than the most frequent one; recordings may have rare late ones.
+    ends, every = np.unique(found), np.array(found)
+    counts = np.array([np.count_nonzero((end <= every) & (every < end + o.step)) for end in ends])
+    last = ends[counts >= FREQUENT * counts.max()].max()
+    near = ends > last - o.step
+    value = int(ends[near][counts[near].argmax()])
     return Estimate(value, value, value)
 
 

@@ -1,6 +1,7 @@
 """Fits of bosses, compared with the boss files that the fit does not see."""
 
 from functools import cache
+from types import SimpleNamespace
 
 import msgspec
 import numpy as np
@@ -14,6 +15,7 @@ from soulslab.arena.fitting.fit import fit_boss
 from soulslab.arena.fitting.projectiles import find_throws
 from soulslab.arena.fitting.simulated import record_simulated, thinned
 from soulslab.arena.fitting.unseen_windows import Assumptions, overlooked_windows, unseen_windows
+from soulslab.arena.fitting.vitals import durations
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.probe_player import ProbePlayer
 from soulslab.arena.reference_player import ReferencePlayer
@@ -288,6 +290,20 @@ def test_the_length_of_a_step_forward_does_not_depend_on_its_speed(name, rules):
     assert np.median([each.error / each.true for each in steps]) <= 0.02
     # Long steps are often stopped by contact before their end, and the speed then goes on changing.
     assert np.median([each.error / each.true for each in steps if each.true > 10.0]) <= 0.2
+
+
+@pytest.mark.parametrize(
+    ("step", "ends", "duration"),
+    [
+        (1, [40] * 6 + [130] * 5, 130),  # broken off more often than not
+        (6, [40] * 6 + [130, 130, 131, 133, 134], 130),  # the ends are seen up to five ticks late
+        (6, [133, 135], 133),
+        (1, [130] * 9 + [137], 130),  # an end that was seen late
+    ],
+)
+def test_the_duration_is_the_latest_of_the_frequent_ends(step, ends, duration):
+    attacks = [SimpleNamespace(is_complete=True, is_attack=False, start=0, next_start=end + 1) for end in ends]
+    assert durations(SimpleNamespace(step=step, attacks=attacks), range(len(ends))).value == duration
 
 
 @pytest.mark.parametrize("rates", [(1, 1), (6, 6), (1, 6)])
