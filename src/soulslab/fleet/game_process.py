@@ -267,6 +267,8 @@ class _Game:
 
     def _lease(self, end: RedisActorEnd) -> Lease:
         """Return the status of this game; called by the sending thread."""
+        # Read before the clock: the playing thread may change them meanwhile, and no age is negative.
+        stepped_at, weights_at = self._stepped_at, self._weights_at
         now, status = time.monotonic(), self._status.read()
         at, n_steps, rate = self._measured
         if now - at >= 1.0:
@@ -288,8 +290,8 @@ class _Game:
             n_dropped=end.n_dropped,
             n_unsent_bytes=end.n_unsent_bytes,
             weights_version=status.weights_version,
-            age_of_weights_s=now - self._weights_at if self._weights_at is not None else None,
-            idle_s=now - self._stepped_at if self._stepped_at is not None else None,
+            age_of_weights_s=now - weights_at if weights_at is not None else None,
+            idle_s=now - stepped_at if stepped_at is not None else None,
             n_restarts=self._settings.n_restarts,
             last_fault=printable(self._settings.last_fault),
         )
