@@ -11,7 +11,7 @@ have different seeds. With recordings of several lengths, a picture shows the wi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
@@ -188,30 +188,32 @@ class Stopwatch:
 
 def measure_fit_training(settings: FitTrainingSettings) -> Iterator[Result]:
     """Train on everything that is known of every boss, evaluate against the true boss, and draw the picture."""
-    rows: list[Row] = []
-    from_nothing: list[Row] = []
-    curves: defaultdict[str, defaultdict[int, list[Point]]] = defaultdict(lambda: defaultdict(list))
-    for case in cases(settings):
-        measured = [_row_of_rainbow(settings, case)] if case.is_from_nothing else _rows(settings, case)
-        (from_nothing if case.is_from_nothing else rows).extend(measured)
-        for row in measured if case.is_fit or case.is_from_nothing else ():
+    measured = [(case, row) for case in cases(settings) for row in _rows(settings, case)]
+    tables = {
+        f"trained on a boss that is known roughly, fights against the true one, {settings.purpose} seeds": False,
+        f"Rainbow that learned in the true fights alone, {settings.purpose} seeds": True,
+    }
+    for title, is_from_nothing in tables.items():
+        if rows := [row for case, row in measured if case.is_from_nothing == is_from_nothing]:
+            yield Result(title=f"{title} (95 % interval)", rows=rows)
+    runs = _runs(measured)
+    if runs and len(settings.minutes) > 1:  # after the tables, which an error must not lose
+        draw_curves(runs, settings.picture)
+
+
+def _runs(measured: Sequence[tuple[Case, Row]]) -> dict[str, list[LearnerRun]]:
+    """Return the win rates against the play as runs, one per seed, by what was known; distorted copies have none."""
+    points: defaultdict[tuple[str, int], list[Point]] = defaultdict(list)
+    for case, row in measured:
+        if case.is_fit or case.is_from_nothing:
             n_decisions = cast("int", row["decisions"]) if case.is_from_nothing else case.n_decisions
             win_rate = cast("float", row[f"{WON} (%)"]) / 100
             point = Point(decisions=n_decisions, win_rate=win_rate, mean_return=0.0, seconds=0.0)
-            curves[f"{case.boss}, {case.source}, {row['trained on']}"][case.seed].append(point)
-    tables = {
-        f"trained on a boss that is known roughly, fights against the true one, {settings.purpose} seeds": rows,
-        f"Rainbow that learned in the true fights alone, {settings.purpose} seeds": from_nothing,
-    }
-    for title, group in tables.items():
-        if group:
-            yield Result(title=f"{title} (95 % interval)", rows=group)
-    if curves and len(settings.minutes) > 1:  # after the tables, which an error must not lose
-        runs = {
-            name: [LearnerRun(n_decisions=points[-1].decisions, points=tuple(points)) for points in of_seeds.values()]
-            for name, of_seeds in curves.items()
-        }
-        draw_curves(runs, settings.picture)
+            points[f"{case.boss}, {case.source}, {row['trained on']}", case.seed].append(point)
+    runs: defaultdict[str, list[LearnerRun]] = defaultdict(list)
+    for (name, _), of_seed in points.items():
+        runs[name].append(LearnerRun(n_decisions=of_seed[-1].decisions, points=tuple(of_seed)))
+    return runs
 
 
 def cases(settings: FitTrainingSettings) -> list[Case]:
@@ -224,7 +226,9 @@ def cases(settings: FitTrainingSettings) -> list[Case]:
 
 
 def _rows(settings: FitTrainingSettings, case: Case) -> list[Row]:
-    """Return a row for each use of what is known of a boss."""
+    """Return a row for each use of what is known of a boss, or that of Rainbow."""
+    if case.is_from_nothing:
+        return [_row_of_rainbow(settings, case)]
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
         fights = recorded_fights(settings, case) if case.is_fit else []
         for fight in fights:

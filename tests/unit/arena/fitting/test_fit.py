@@ -135,7 +135,7 @@ def test_the_distance_of_follow_ups_may_be_longer_than_those_that_were_seen():
     # Few of them were seen, all nearer than the limit.
     found = [each for name in ("judge", "trickster") for each in kinds(agreement(name), "within_m")]
     assert len(found) >= 6
-    assert sum(each.is_covered for each in found) >= 0.7 * len(found)
+    assert sum(each.is_covered for each in found) >= 0.85 * len(found)
 
 
 def test_what_was_not_seen_is_unknown():
