@@ -275,7 +275,7 @@ def _windows(
     limit = int(duration.value) if duration else max(USUAL_DURATION, *map(int, seen))
     mine = set(indices)
     hits = [hit for hit in o.hits if hit.attack in mine]
-    windows: list[Found] = list(find_throws(o, hits, are_irregular=others.are_irregular))
+    windows: list[Found] = list(find_throws(o, indices, hits, are_irregular=others.are_irregular))
     if not windows:
         blades = find_windows(o, indices, [hit for hit in hits if hit.is_during], factor, others)
         further = overlooked_windows(o, indices, blades, limit) if blades else []

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.arena.fitting.attacks import Columns, Hit, Observations
+from soulslab.arena.fitting.attacks import Attack, Columns, Course, Hit, Observations
 from soulslab.arena.fitting.estimate import Estimate, middle
 from soulslab.arena.fitting.hit_windows import LONGEST_TICKS
 from soulslab.arena.records import TICKS_PER_S
@@ -31,10 +31,23 @@ FASTEST_M_S = 16.0
 WIDEST_RAD = 0.7
 #: Longest flight.
 MAX_FLIGHT_TICKS = 240
-SPREADS_RAD = np.arange(0.06, 0.6, 0.02)
+SPREADS_RAD = np.arange(0.1, 0.6, 0.02)
 MAX_COUNT = 5
-#: Spread that is assumed if one path explains all hits, with its interval, and the relative error of other spreads.
-USUAL_SPREAD_RAD, SPREAD_ERROR = (0.2, 0.1, 0.35), 0.3
+#: Spread that is assumed if only one projectile is possible, with its interval.
+USUAL_SPREAD_RAD = (0.2, 0.1, 0.35)
+#: Bearings at which a projectile may fly past the player (rad), and their distance.
+BEARING_STEP_RAD = 0.02
+BEARINGS_RAD = np.arange(-60, 61) * BEARING_STEP_RAD
+#: Ticks before and after contact in which the player has to be open, so that an error of the flight does not count.
+SLACK_TICKS = 2
+#: Costs of a fan, as negative logarithms of likelihoods: of a projectile beside the first, of a throw in which a
+#: projectile should have hit the player and did not, of the distance (m) by which all projectiles miss the player at a
+#: hit, and of the square of the distance to the middle of the nearest projectile.
+PROJECTILE_COST, MISS_COST, BEYOND_COST, ASIDE_COST = 0.3, 1.5, 4.0, 0.1
+#: Fans whose cost is greater than the least one by more than this are not in the interval.
+POSSIBLE_COST = 2.3
+#: The fans that are compared, as (number, spread): one projectile, or several.
+FANS = np.array([(1, 0.0), *((count, spread) for count in range(2, MAX_COUNT + 1) for spread in SPREADS_RAD)])
 
 
 class Throw(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -42,8 +55,8 @@ class Throw(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     Attributes:
         hits: The hits of these projectiles.
-        count: Number of projectiles; ``spread_rad`` is the angle between two. Hits show only how many there are at
-            least: others may have passed where the player never was.
+        count: Number of projectiles; ``spread_rad`` is the angle between two. Others may have passed where the
+            player never was.
     """
 
     start: Estimate
@@ -58,7 +71,7 @@ class _Flights(Columns, frozen=True, eq=False, kw_only=True):
 
     Attributes:
         ks: Ticks since the attack began.
-        distance: Distance of the player in m from where the boss was in this attack at the least of ``ks``.
+        distance: Distance of the player in m from where the boss was when it threw.
         aside: Bearing of the player from there in rad.
         gap: Gap at the hit in m.
         flight_m: Length of the flight in m.
@@ -75,7 +88,7 @@ class _Flights(Columns, frozen=True, eq=False, kw_only=True):
         return self.ks - self.flight_m * TICKS_PER_S / speed_m_s
 
 
-def find_throws(o: Observations, hits: Sequence[Hit], *, are_irregular: bool) -> list[Throw]:
+def find_throws(o: Observations, indices: Sequence[int], hits: Sequence[Hit], *, are_irregular: bool) -> list[Throw]:
     """Return the throws of one kind of attack; the result is empty if the hits show none.
 
     Hits of melee windows are not explained by a flight. The blades of a boss with irregular areas may also hit later
@@ -83,6 +96,7 @@ def find_throws(o: Observations, hits: Sequence[Hit], *, are_irregular: bool) ->
 
     Args:
         o: The observations.
+        indices: Indices of all attacks of this kind.
         hits: All hits while attacks of this kind were under way and until the next one.
         are_irregular: Whether the areas of the boss are irregular.
     """
@@ -90,7 +104,7 @@ def find_throws(o: Observations, hits: Sequence[Hit], *, are_irregular: bool) ->
     if len(hits) < MIN_HITS:
         return []
     radius = o.knight.vitals.radius_m + RADIUS_M
-    all_hits = _flights(o, hits, radius)
+    all_hits = _flights(o, hits, radius, min(hit.k for hit in hits))
     # The other hits came late: the player was invulnerable, or another projectile had just hit it.
     prompt = all_hits.where(np.array([hit.is_prompt for hit in hits]))
     flown = prompt if len(prompt.ks) >= MIN_HITS else all_hits
@@ -111,42 +125,49 @@ def find_throws(o: Observations, hits: Sequence[Hit], *, are_irregular: bool) ->
     # A projectile that was thrown before the attack began is that of another attack.
     hits = [hit for hit, at in zip(hits, thrown, strict=True) if at > 0.0]
     all_hits, thrown = all_hits.where(thrown > 0.0), thrown[thrown > 0.0]
-    throws = []
     parts = _clusters(thrown)
     largest = max(map(len, parts), default=0)
     # A single late hit is that of a projectile which the player met on its way.
-    for part in (part for part in parts if len(part) >= max(2, 0.1 * largest)):
-        mine = [hits[i] for i in part]
-        own = all_hits.where(part)
-        first = float(own.ks.min())
-        # The first flight tick is that of the throw, and a hit is seen at the end of its tick.
-        start = min(middle(thrown[part]) + 0.5, first)
-        slack = 1.0 + (RADIUS_HIGH_M - RADIUS_M) * TICKS_PER_S / speed.value + 2.0 / np.sqrt(len(part))
-        slack += speed.width / speed.value * middle(own.distance) * TICKS_PER_S / speed.value / 4
-        value = max(round(start), 1)
-        count, spread = _fan(own.distance, own.aside, radius)
-        throws.append(
-            Throw(
-                start=Estimate(value, max(round(start - slack), 1), max(min(round(start + slack), int(first)), value)),
-                speed_m_s=speed,
-                count=Estimate(count, count, MAX_COUNT),
-                spread_rad=spread,
-                hits=tuple(mine),
+    parts = [part for part in parts if len(part) >= max(2, 0.1 * largest)]
+    starts = [_start(all_hits.where(part), thrown[part], speed) for part in parts]
+    # The lifetime is not known, so only flights as long as the longest one that hit are examined.
+    longest = max(
+        (int(max(hits[i].k for i in part) - start.value) for part, start in zip(parts, starts, strict=True)), default=0
+    )
+    fans = _fans(
+        [
+            _fan_costs(
+                _flights(o, [hits[i] for i in part], radius, int(start.value)),
+                _missed(o, indices, int(start.value), speed.value, longest),
+                radius,
             )
-        )
-    return throws
+            for part, start in zip(parts, starts, strict=True)
+        ]
+    )
+    return [
+        Throw(start=start, speed_m_s=speed, count=count, spread_rad=spread, hits=tuple(hits[i] for i in part))
+        for part, start, (count, spread) in zip(parts, starts, fans, strict=True)
+    ]
 
 
-def _flights(o: Observations, hits: Sequence[Hit], radius_m: float) -> _Flights:
-    first = min(hit.k for hit in hits)
+def _start(own: _Flights, thrown: NDArray[np.float64], speed: Estimate) -> Estimate:
+    """Return the tick of a throw, given its hits, and the time of the throw that each of them shows."""
+    first = float(own.ks.min())
+    # The first flight tick is that of the throw, and a hit is seen at the end of its tick.
+    value = max(round(min(middle(thrown) + 0.5, first)), 1)
+    slack = 1.0 + (RADIUS_HIGH_M - RADIUS_M) * TICKS_PER_S / speed.value + 2.0 / np.sqrt(len(thrown))
+    slack += speed.width / speed.value * middle(own.distance) * TICKS_PER_S / speed.value / 4
+    return Estimate(value, max(round(value - slack), 1), max(min(round(value + slack), int(first)), value))
+
+
+def _flights(o: Observations, hits: Sequence[Hit], radius_m: float, thrown: int) -> _Flights:
+    """Return the flights of projectiles from where the boss was ``thrown`` ticks after the start of its attack."""
     distance, aside = np.zeros(len(hits)), np.zeros(len(hits))
     for n, hit in enumerate(hits):
-        attack, course = o.attacks[hit.attack], o.courses[hit.course]
-        row = attack.first + int(np.searchsorted(course.boss_ticks[attack.first : attack.last + 1], first))
-        row = min(row, attack.last)
-        way, facing = course.player_xy[hit.moment] - course.boss_xy[row], course.facing[row]
-        distance[n] = np.hypot(way[0], way[1])
-        aside[n] = np.arctan2(facing[0] * way[1] - facing[1] * way[0], facing @ way)
+        attack = o.attacks[hit.attack]
+        course = o.courses[attack.course]
+        xy = course.player_xy[hit.moment : hit.moment + 1]
+        (distance[n],), (aside[n],) = _seen_from(course, _row_at(course, attack, thrown), xy)
     return _Flights(
         ks=np.array([hit.k for hit in hits], np.float64),
         distance=distance,
@@ -154,6 +175,57 @@ def _flights(o: Observations, hits: Sequence[Hit], radius_m: float) -> _Flights:
         gap=np.array([hit.gap for hit in hits]),
         flight_m=np.maximum(distance - radius_m, 0.0),  # near ones hit in the tick of the throw
     )
+
+
+def _row_at(course: Course, attack: Attack, ticks: int) -> int:
+    """Return the first moment at least so many ticks after the start of an attack, or its last one."""
+    row = attack.first + int(np.searchsorted(course.boss_ticks[attack.first : attack.last + 1], ticks))
+    return min(row, attack.last)
+
+
+def _seen_from(course: Course, row: int, xy: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return distance and bearing of points (N, 2) from where the boss is at a moment."""
+    way, (fx, fy) = xy - course.boss_xy[row], course.facing[row]
+    bearing = np.arctan2(fx * way[:, 1] - fy * way[:, 0], fx * way[:, 0] + fy * way[:, 1])
+    return np.hypot(way[:, 0], way[:, 1]), bearing
+
+
+def _missed(o: Observations, indices: Sequence[int], thrown: int, speed_m_s: float, longest: int) -> NDArray[np.bool_]:
+    """Return in which throws a projectile at each of `BEARINGS_RAD` should have hit the player, and did not.
+
+    Args:
+        o: The observations.
+        indices: Indices of the attacks.
+        thrown: Ticks from the start of an attack to the throw.
+        speed_m_s: Speed of the projectiles.
+        longest: Longest flight that is known in ticks.
+
+    Returns:
+        An array (throws, bearings).
+    """
+    contact_m = o.knight.vitals.radius_m + RADIUS_LOW_M
+    flight = np.arange(longest + 1)
+    flown_m = (flight + 1) * speed_m_s / TICKS_PER_S
+    missed = []
+    for i in indices:
+        attack = o.attacks[i]
+        course = o.courses[attack.course]
+        if course.boss_ticks[attack.last] < thrown:
+            continue
+        at = attack.start + thrown + flight
+        xy = np.stack([np.interp(at, course.tick, course.player_xy[:, axis]) for axis in (0, 1)], axis=1)
+        distance, bearing = _seen_from(course, _row_at(course, attack, thrown), xy)
+        # At a low rate, the player is open between two moments in which it is open.
+        is_open = np.interp(at, course.tick, course.is_open & ~course.is_parrying) >= 1.0
+        hit = np.flatnonzero((course.tick >= at[0]) & (course.damage > 0))
+        end = course.tick[max(int(hit[0]) - 1, 0)] if len(hit) else course.tick[-1]
+        is_open &= at < end
+        is_safe = np.convolve(~is_open, np.ones(2 * SLACK_TICKS + 1), "same") > 0
+        off = bearing[:, None] - BEARINGS_RAD
+        square = distance[:, None] ** 2 + flown_m[:, None] ** 2 - 2 * (distance * flown_m)[:, None] * np.cos(off)
+        is_contact = square <= contact_m**2
+        missed.append(is_contact.any(axis=0) & ~(is_contact & is_safe[:, None]).any(axis=0))
+    return np.array(missed).reshape(-1, len(BEARINGS_RAD))
 
 
 def _may_be_blades(flown: _Flights, speed_m_s: float, radius_m: float) -> bool:
@@ -182,24 +254,42 @@ def _cost(intercepts: NDArray[np.float64]) -> float:
     return float(_deviations(intercepts).sum()) + 4.0 * len(_clusters(intercepts))
 
 
-def _fan(distance: NDArray[np.float64], angle: NDArray[np.float64], radius: float) -> tuple[int, Estimate]:
-    """Return number and spread of projectiles: the fewest whose paths pass all hits."""
-    best, cost = (1, 0.0), _aside(distance, angle, 1, 0.0, radius)
-    for count in range(2, MAX_COUNT + 1):
-        for spread in SPREADS_RAD:
-            now = _aside(distance, angle, count, float(spread), radius) + 0.05 * len(distance) * (count - 1) + 0.5
-            if now < cost - 1e-9:
-                best, cost = (count, round(float(spread), 2)), now
-    number, spread = best
-    if number == 1:
+def _fan_costs(own: _Flights, missed: NDArray[np.bool_], radius: float) -> NDArray[np.float64]:
+    """Return how badly each of `FANS` explains the hits of a throw and the throws that should have hit, (F,)."""
+    costs = np.zeros(len(FANS))
+    for n, (count, spread) in enumerate(FANS):
+        rays = (np.arange(count) - (count - 1) / 2) * spread
+        off = np.abs(own.aside[:, None] - rays).min(axis=1)
+        aside = own.distance * np.sin(np.minimum(off, np.pi / 2))
+        places = np.rint((rays - BEARINGS_RAD[0]) / BEARING_STEP_RAD).astype(np.int64)
+        n_missed = missed[:, places[(places >= 0) & (places < len(BEARINGS_RAD))]].any(axis=1).sum()
+        costs[n] = BEYOND_COST * np.maximum(aside - radius, 0.0).sum() + ASIDE_COST * (aside**2).sum()
+        costs[n] += MISS_COST * n_missed
+    return costs
+
+
+def _fans(costs: Sequence[NDArray[np.float64]]) -> list[tuple[Estimate, Estimate]]:
+    """Return number and spread of the projectiles of each throw of an attack, given the costs of all fans.
+
+    The throws are the same fan unless that explains them worse.
+    """
+    simple = PROJECTILE_COST * (FANS[:, 0] - 1)
+    together = np.sum(costs, axis=0) + simple
+    apart = [cost + simple for cost in costs]
+    if together.min() <= sum(cost.min() for cost in apart) + 1.0:
+        apart = [together] * len(costs)
+    return [_likely(cost) for cost in apart]
+
+
+def _likely(cost: NDArray[np.float64]) -> tuple[Estimate, Estimate]:
+    """Return number and spread of the projectiles, given the costs of all fans."""
+    count, spread = FANS[np.argmin(cost)]
+    possible = FANS[cost <= cost.min() + POSSIBLE_COST]
+    number = Estimate(int(count), int(possible[:, 0].min()), int(possible[:, 0].max()))
+    if count > 1:
+        spreads = possible[possible[:, 0] == count, 1]
+        return number, Estimate(round(spread, 2), round(spreads.min() - 0.02, 2), round(spreads.max() + 0.02, 2))
+    spreads = possible[possible[:, 0] > 1, 1]
+    if not len(spreads):
         return number, Estimate(*USUAL_SPREAD_RAD)
-    return number, Estimate(spread, (1 - SPREAD_ERROR) * spread, (1 + SPREAD_ERROR) * spread)
-
-
-def _aside(
-    distance: NDArray[np.float64], angle: NDArray[np.float64], count: int, spread: float, radius: float
-) -> float:
-    rays = (np.arange(count) - (count - 1) / 2) * spread
-    off = np.abs(angle[:, None] - rays).min(axis=1)
-    lateral = distance * np.sin(np.minimum(off, np.pi / 2))
-    return float(np.maximum(lateral - radius, 0.0).sum() * 4 + (lateral**2).sum() * 0.2)
+    return number, Estimate(round(middle(spreads), 2), round(spreads.min(), 2), round(spreads.max(), 2))
