@@ -64,7 +64,7 @@ WON: Final = "won against the true boss"
 RECORDING: Final = "recording"
 #: First seed of the distortion, the recordings, the training and the fights, by purpose. Results with twelve earlier
 #: report seeds, 5,000,000 to 15,000,000 and 17,000,000, led to changes; those with 16,000,000 did not.
-SEEDS: Final = {"development": 100, "report": 18_000_000}
+SEEDS: Final = {"development": 100, "report": 19_000_000}
 #: Difference between the seeds of two trainings: the fights of a recording have consecutive seeds.
 SEED_STEP: Final = 1_000
 #: Fights of the policy against the known boss that Rainbow learns from while it plays the true fights.
