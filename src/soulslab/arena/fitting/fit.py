@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -284,11 +285,25 @@ def _windows(
     if not windows:
         windows = list(unseen_windows(o, indices, limit))
     windows = [assumed.apply(animation, each) if isinstance(each, HitWindow) else each for each in windows]
-    windows.sort(key=lambda window: window.start.value)
+    windows = _in_turn(sorted(windows, key=lambda window: window.start.value))
     if duration is None:
         last = windows[-1].start.value + USUAL_DURATION / 2
         duration = between(last, max(last * 2, USUAL_DURATION))
     return tuple(windows), duration, is_explained
+
+
+def _in_turn(windows: Sequence[Found]) -> list[Found]:
+    """Return windows of which none ends after the start of the next one."""
+    starts = [window.start.value for window in windows[1:]]
+    return [_ended(window, start) for window, start in zip(windows, [*starts, math.inf], strict=True)]
+
+
+def _ended(window: Found, latest: float) -> Found:
+    """Return a window that ends at a tick at the latest; throws have no end."""
+    if isinstance(window, Throw) or window.end.high <= latest:
+        return window
+    end = Estimate(*(min(each, latest) for each in (window.end.value, window.end.low, window.end.high)))
+    return msgspec.structs.replace(window, end=end)
 
 
 class _MoveBuilder:

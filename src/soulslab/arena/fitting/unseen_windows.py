@@ -11,12 +11,12 @@ import msgspec
 import numpy as np
 
 from soulslab.arena.boss_file import MAX_WINDOWS
+from soulslab.arena.fight_table import ticks
 from soulslab.arena.fitting.attacks import Observations
 from soulslab.arena.fitting.choices import Choice
 from soulslab.arena.fitting.estimate import Estimate, between
 from soulslab.arena.fitting.hit_windows import (
     FULL_RAD,
-    LONGEST_TICKS,
     SPLIT_TICKS,
     USUAL_TICKS,
     Area,
@@ -36,6 +36,9 @@ EXPLOSION_M, FAR_EXPLOSION_M = 5.0, 8.0
 #: Players avoid a window if for so many ticks at most this share of those that were near the boss before is open to a
 #: hit, and if there were at least so many.
 AVOIDED_TICKS, AVOIDED_SHARE, MIN_AVOIDED = 8, 0.1, 5
+#: Length of a window that never hit. Windows that hit are shorter, but a policy that relies on a short one leaves its
+#: roll too early. A window is at most as long as a player is invulnerable in a roll.
+AVOIDED_LENGTH_TICKS = 15
 #: Likely time from the first of these ticks to the start of the window: the reference player rolls so many ticks early.
 AVOIDED_EARLY = 3
 
@@ -96,7 +99,7 @@ def unseen_windows(o: Observations, indices: Sequence[int], duration: int) -> li
         starts = _avoided(o, indices, (1, duration), REACH_M.value, np.pi) or [after_turn]
     windows: list[HitWindow] = []
     for start in starts[:MAX_WINDOWS]:
-        since = windows[-1].end.value if windows else 0.0
+        since = windows[-1].start.value + USUAL_TICKS if windows else 0.0
         window = _unseen_window(o, indices, start, duration, since=since)
         if window.start.value >= since:
             windows.append(window)
@@ -123,6 +126,8 @@ def _unseen_window(
     avoided = _avoided(o, indices, (int(start.low), int(start.high)), REACH_M.value, max(off, LEAST_ARC_RAD))
     start = avoided[0] if avoided else start
     value = min(start.value, max(duration - 1, 1))
+    protected, open_again = map(ticks, o.knight.roll.invulnerable_s)
+    longest = max(open_again - protected, AVOIDED_LENGTH_TICKS)
     area = Area(
         reach_m=REACH_M,
         arc_rad=Estimate(FULL_RAD if least_arc > USUAL_ARC_RAD else USUAL_ARC_RAD, least_arc, FULL_RAD),
@@ -133,7 +138,7 @@ def _unseen_window(
     )
     return HitWindow(
         start=Estimate(value, min(start.low, value), max(start.high, value)),
-        end=Estimate(value + USUAL_TICKS, value + 1, value + LONGEST_TICKS),
+        end=Estimate(value + AVOIDED_LENGTH_TICKS, value + 1, value + longest),
         is_end_bounded=False,
         hits=(),
         area=area,
@@ -165,7 +170,7 @@ def overlooked_windows(
             continue
         k = round(window.start.value)
         n_rolled, n_open = _reactions(o, [i for i in indices if hit_at.get(i, k) >= k], k)
-        if n_rolled >= MIN_AVOIDED and n_open <= AVOIDED_SHARE * n_rolled:
+        if n_rolled and n_open <= AVOIDED_SHARE * n_rolled:
             windows.append(window)
     return windows
 
@@ -233,8 +238,8 @@ def _median_off(o: Observations, indices: Sequence[int], since: float, until: fl
     for i in indices:
         attack = o.attacks[i]
         course = o.courses[attack.course]
-        ticks = course.boss_ticks[attack.first : attack.last + 1]
-        aimed, struck = attack.first + np.minimum(np.searchsorted(ticks, (since, until)), len(ticks) - 1)
+        passed = course.boss_ticks[attack.first : attack.last + 1]
+        aimed, struck = attack.first + np.minimum(np.searchsorted(passed, (since, until)), len(passed) - 1)
         way, facing = course.player_xy[aimed] - course.boss_xy[aimed], course.facing[struck]
         off.append(abs(np.arctan2(facing[0] * way[1] - facing[1] * way[0], facing @ way)))
     return float(np.median(off))

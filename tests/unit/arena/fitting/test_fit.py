@@ -250,10 +250,25 @@ def test_windows_that_never_hit_are_found_beside_one_that_did():
     assert [first.start.value, second.start.value] == pytest.approx([36, 75], abs=2)
     found = overlooked_windows(o, o.of(double), [second], 150)
     assert [window.start for window in found] == [first.start]
-    assert not overlooked_windows(o, o.of(double)[:4], [second], 150)  # too few attacks
+    assert len(overlooked_windows(o, o.of(double)[:1], [second], 150)) == 1  # one roll is enough
     # The probing player was open then.
     o = observe(recorded("judge"), load_knight())
     assert not overlooked_windows(o, o.of(double), [second], 150)
+
+
+def test_a_window_that_never_hit_may_be_as_long_as_a_roll_protects_and_ends_before_the_next_one():
+    fit = fit_boss(fights_of_a_good_player("judge"), load_knight())
+    lengths = []
+    for i, move in enumerate(fit.boss.moves):
+        windows = [(f"moves[{i}].windows[{j}]", window) for j, window in enumerate(move.windows)]
+        for (place, window), (_, following) in zip(windows, [*windows[1:], (None, None)], strict=True):
+            latest = fit.uncertainty.intervals[f"{place}.end_s"][1]
+            if following:
+                assert window.end_s <= following.start_s
+                assert latest <= following.start_s + 1 / 60
+            if f"{place}.damage" in fit.uncertainty.unknown:
+                lengths.append((window.end_s - window.start_s, latest - window.start_s))
+    assert np.median(lengths, axis=0) * 60 == pytest.approx([15, 26], abs=1)
 
 
 def test_avoided_windows_are_found_in_recordings_of_several_rates():
