@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -39,7 +38,7 @@ from soulslab.arena.fitting.known_numbers import narrow_fit, narrowed
 from soulslab.arena.fitting.motion import advance, roaming, steps_of, tracking
 from soulslab.arena.fitting.projectiles import RADIUS_M, Throw, find_throws
 from soulslab.arena.fitting.recorded_fight import RecordedFight
-from soulslab.arena.fitting.unseen_windows import Assumptions, assume, overlooked_windows, unseen_windows
+from soulslab.arena.fitting.unseen_windows import Assumptions, assume, cut_overlaps, overlooked_windows, unseen_windows
 from soulslab.arena.fitting.vitals import (
     USUAL_POISE,
     USUAL_REGEN,
@@ -285,25 +284,11 @@ def _windows(
     if not windows:
         windows = list(unseen_windows(o, indices, limit))
     windows = [assumed.apply(animation, each) if isinstance(each, HitWindow) else each for each in windows]
-    windows = _in_turn(sorted(windows, key=lambda window: window.start.value))
+    windows = cut_overlaps(sorted(windows, key=lambda window: window.start.value))
     if duration is None:
         last = windows[-1].start.value + USUAL_DURATION / 2
         duration = between(last, max(last * 2, USUAL_DURATION))
     return tuple(windows), duration, is_explained
-
-
-def _in_turn(windows: Sequence[Found]) -> list[Found]:
-    """Return windows of which none ends after the start of the next one."""
-    starts = [window.start.value for window in windows[1:]]
-    return [_ended(window, start) for window, start in zip(windows, [*starts, math.inf], strict=True)]
-
-
-def _ended(window: Found, latest: float) -> Found:
-    """Return a window that ends at a tick at the latest; throws have no end."""
-    if isinstance(window, Throw) or window.end.high <= latest:
-        return window
-    end = Estimate(*(min(each, latest) for each in (window.end.value, window.end.low, window.end.high)))
-    return msgspec.structs.replace(window, end=end)
 
 
 class _MoveBuilder:

@@ -31,19 +31,25 @@ FASTEST_M_S = 16.0
 WIDEST_RAD = 0.7
 #: Longest flight.
 MAX_FLIGHT_TICKS = 240
-SPREADS_RAD = np.arange(0.1, 0.6, 0.02)
+#: Spreads that are compared, and the distance of two of them.
+SPREAD_STEP_RAD = 0.02
+SPREADS_RAD = np.arange(5, 41) * SPREAD_STEP_RAD
 MAX_COUNT = 5
 #: Spread that is assumed if only one projectile is possible, with its interval.
 USUAL_SPREAD_RAD = (0.2, 0.1, 0.35)
-#: Bearings at which a projectile may fly past the player (rad), and their distance.
-BEARING_STEP_RAD = 0.02
-BEARINGS_RAD = np.arange(-60, 61) * BEARING_STEP_RAD
+#: Bearings at which a projectile may fly past the player, and the distance of two of them.
+BEARING_STEP_RAD = 0.01
+BEARINGS_RAD = np.arange(-160, 161) * BEARING_STEP_RAD
 #: Ticks before and after contact in which the player has to be open, so that an error of the flight does not count.
 SLACK_TICKS = 2
-#: Costs of a fan, as negative logarithms of likelihoods: of a projectile beside the first, of a throw in which a
-#: projectile should have hit the player and did not, of the distance (m) by which all projectiles miss the player at a
-#: hit, and of the square of the distance to the middle of the nearest projectile.
-PROJECTILE_COST, MISS_COST, BEYOND_COST, ASIDE_COST = 0.3, 1.5, 4.0, 0.1
+#: Costs of a fan are negative logarithms of likelihoods. Cost per projectile beside the first.
+PROJECTILE_COST = 0.3
+#: Cost per throw in which a projectile should have hit the player, and did not.
+MISS_COST = 1.5
+#: Cost per m by which all projectiles pass the player at a hit, and per m² from the middle of the nearest projectile.
+BEYOND_COST, ASIDE_COST = 4.0, 0.1
+#: Separate fans of the throws of an attack must cost so much less than a common one.
+SEPARATE_COST = 1.0
 #: Fans whose cost is greater than the least one by more than this are not in the interval.
 POSSIBLE_COST = 2.3
 #: The fans that are compared, as (number, spread): one projectile, or several.
@@ -55,8 +61,8 @@ class Throw(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     Attributes:
         hits: The hits of these projectiles.
-        count: Number of projectiles; ``spread_rad`` is the angle between two. Others may have passed where the
-            player never was.
+        count: Number of projectiles; ``spread_rad`` is the angle between two. Projectiles that could not meet any
+            player are not counted.
     """
 
     start: Estimate
@@ -71,7 +77,7 @@ class _Flights(Columns, frozen=True, eq=False, kw_only=True):
 
     Attributes:
         ks: Ticks since the attack began.
-        distance: Distance of the player in m from where the boss was when it threw.
+        distance: Distance of the player in m from where the boss was at the tick given to `_flights`.
         aside: Bearing of the player from there in rad.
         gap: Gap at the hit in m.
         flight_m: Length of the flight in m.
@@ -83,7 +89,7 @@ class _Flights(Columns, frozen=True, eq=False, kw_only=True):
     gap: NDArray[np.float64]
     flight_m: NDArray[np.float64]
 
-    def thrown(self, speed_m_s: float) -> NDArray[np.float64]:
+    def throw_ticks(self, speed_m_s: float) -> NDArray[np.float64]:
         """Return the time of the throw of each projectile with a speed."""
         return self.ks - self.flight_m * TICKS_PER_S / speed_m_s
 
@@ -111,7 +117,7 @@ def find_throws(o: Observations, indices: Sequence[int], hits: Sequence[Hit], *,
     # A boss that charges also hits later farther away, but it is near at the hit.
     if min(np.ptp(flown.flight_m), np.ptp(flown.gap)) < MIN_SPREAD_M:
         return []
-    costs = [_cost(flown.thrown(speed)) for speed in SPEEDS_M_S]
+    costs = [_cost(flown.throw_ticks(speed)) for speed in SPEEDS_M_S]
     best = int(np.argmin(costs))
     most = FAR_SHARE if all_hits.distance.max() > FAR_M else FLIGHT_SHARE
     if costs[best] >= most * _cost(flown.ks) and not any(not hit.is_during for hit in hits):
@@ -121,7 +127,7 @@ def find_throws(o: Observations, indices: Sequence[int], hits: Sequence[Hit], *,
         return []
     near_best = SPEEDS_M_S[np.array(costs) <= costs[best] * 1.5 + 1.0]
     speed = Estimate(float(SPEEDS_M_S[best]), float(near_best.min()) - 0.25, float(near_best.max()) + 0.25)
-    thrown = all_hits.thrown(speed.value)
+    thrown = all_hits.throw_ticks(speed.value)
     # A projectile that was thrown before the attack began is that of another attack.
     hits = [hit for hit, at in zip(hits, thrown, strict=True) if at > 0.0]
     all_hits, thrown = all_hits.where(thrown > 0.0), thrown[thrown > 0.0]
@@ -130,23 +136,17 @@ def find_throws(o: Observations, indices: Sequence[int], hits: Sequence[Hit], *,
     # A single late hit is that of a projectile which the player met on its way.
     parts = [part for part in parts if len(part) >= max(2, 0.1 * largest)]
     starts = [_start(all_hits.where(part), thrown[part], speed) for part in parts]
+    groups = [[hits[i] for i in part] for part in parts]
     # The lifetime is not known, so only flights as long as the longest one that hit are examined.
-    longest = max(
-        (int(max(hits[i].k for i in part) - start.value) for part, start in zip(parts, starts, strict=True)), default=0
-    )
-    fans = _fans(
-        [
-            _fan_costs(
-                _flights(o, [hits[i] for i in part], radius, int(start.value)),
-                _missed(o, indices, int(start.value), speed.value, longest),
-                radius,
-            )
-            for part, start in zip(parts, starts, strict=True)
-        ]
-    )
+    flights = [max(hit.k for hit in group) - start.value for group, start in zip(groups, starts, strict=True)]
+    longest = int(max(flights, default=0))
+    fan_costs: list[NDArray[np.float64]] = []
+    for group, start in zip(groups, starts, strict=True):
+        missed = _missed(o, indices, int(start.value), speed.value, longest)
+        fan_costs.append(_fan_costs(_flights(o, group, radius, int(start.value)), missed, radius))
     return [
-        Throw(start=start, speed_m_s=speed, count=count, spread_rad=spread, hits=tuple(hits[i] for i in part))
-        for part, start, (count, spread) in zip(parts, starts, fans, strict=True)
+        Throw(start=start, speed_m_s=speed, count=count, spread_rad=spread, hits=tuple(group))
+        for group, start, (count, spread) in zip(groups, starts, _fans(fan_costs), strict=True)
     ]
 
 
@@ -160,14 +160,14 @@ def _start(own: _Flights, thrown: NDArray[np.float64], speed: Estimate) -> Estim
     return Estimate(value, max(round(value - slack), 1), max(min(round(value + slack), int(first)), value))
 
 
-def _flights(o: Observations, hits: Sequence[Hit], radius_m: float, thrown: int) -> _Flights:
-    """Return the flights of projectiles from where the boss was ``thrown`` ticks after the start of its attack."""
+def _flights(o: Observations, hits: Sequence[Hit], radius_m: float, throw_tick: int) -> _Flights:
+    """Return the flights of projectiles from where the boss was some ticks after the start of its attack."""
     distance, aside = np.zeros(len(hits)), np.zeros(len(hits))
     for n, hit in enumerate(hits):
         attack = o.attacks[hit.attack]
         course = o.courses[attack.course]
         xy = course.player_xy[hit.moment : hit.moment + 1]
-        (distance[n],), (aside[n],) = _seen_from(course, _row_at(course, attack, thrown), xy)
+        (distance[n],), (aside[n],) = _seen_from(course, _moment_at(course, attack, throw_tick), xy)
     return _Flights(
         ks=np.array([hit.k for hit in hits], np.float64),
         distance=distance,
@@ -177,60 +177,68 @@ def _flights(o: Observations, hits: Sequence[Hit], radius_m: float, thrown: int)
     )
 
 
-def _row_at(course: Course, attack: Attack, ticks: int) -> int:
-    """Return the first moment at least so many ticks after the start of an attack, or its last one."""
-    row = attack.first + int(np.searchsorted(course.boss_ticks[attack.first : attack.last + 1], ticks))
-    return min(row, attack.last)
+def _moment_at(course: Course, attack: Attack, ticks: int) -> int:
+    """Return the last moment of an attack until some ticks after its start; the first one if all are later.
+
+    At a low rate, the boss may already turn for its next throw in the moment after.
+    """
+    since = course.boss_ticks[attack.first : attack.last + 1]
+    return attack.first + max(int(np.searchsorted(since, ticks, side="right")) - 1, 0)
 
 
-def _seen_from(course: Course, row: int, xy: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _seen_from(course: Course, moment: int, xy: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return distance and bearing of points (N, 2) from where the boss is at a moment."""
-    way, (fx, fy) = xy - course.boss_xy[row], course.facing[row]
+    way, (fx, fy) = xy - course.boss_xy[moment], course.facing[moment]
     bearing = np.arctan2(fx * way[:, 1] - fy * way[:, 0], fx * way[:, 0] + fy * way[:, 1])
     return np.hypot(way[:, 0], way[:, 1]), bearing
 
 
-def _missed(o: Observations, indices: Sequence[int], thrown: int, speed_m_s: float, longest: int) -> NDArray[np.bool_]:
+def _missed(
+    o: Observations, indices: Sequence[int], throw_tick: int, speed_m_s: float, longest: int
+) -> NDArray[np.bool_]:
     """Return in which throws a projectile at each of `BEARINGS_RAD` should have hit the player, and did not.
 
     Args:
         o: The observations.
         indices: Indices of the attacks.
-        thrown: Ticks from the start of an attack to the throw.
+        throw_tick: Ticks from the start of an attack to the throw.
         speed_m_s: Speed of the projectiles.
-        longest: Longest flight that is known in ticks.
+        longest: Longest flight that is examined in ticks.
 
     Returns:
-        An array (throws, bearings).
+        An array (throws, bearings), without throws that were not recorded.
     """
     contact_m = o.knight.vitals.radius_m + RADIUS_LOW_M
     flight = np.arange(longest + 1)
-    flown_m = (flight + 1) * speed_m_s / TICKS_PER_S
+    flown_m = ((flight + 1) * speed_m_s / TICKS_PER_S)[:, None]
     missed = []
     for i in indices:
         attack = o.attacks[i]
         course = o.courses[attack.course]
-        if course.boss_ticks[attack.last] < thrown:
+        if not course.boss_ticks[attack.first] <= throw_tick <= course.boss_ticks[attack.last]:
             continue
-        at = attack.start + thrown + flight
+        at = attack.start + throw_tick + flight
         xy = np.stack([np.interp(at, course.tick, course.player_xy[:, axis]) for axis in (0, 1)], axis=1)
-        distance, bearing = _seen_from(course, _row_at(course, attack, thrown), xy)
-        # At a low rate, the player is open between two moments in which it is open.
-        is_open = np.interp(at, course.tick, course.is_open & ~course.is_parrying) >= 1.0
-        hit = np.flatnonzero((course.tick >= at[0]) & (course.damage > 0))
-        end = course.tick[max(int(hit[0]) - 1, 0)] if len(hit) else course.tick[-1]
-        is_open &= at < end
-        is_safe = np.convolve(~is_open, np.ones(2 * SLACK_TICKS + 1), "same") > 0
-        off = bearing[:, None] - BEARINGS_RAD
-        square = distance[:, None] ** 2 + flown_m[:, None] ** 2 - 2 * (distance * flown_m)[:, None] * np.cos(off)
+        distance, bearing = (each[:, None] for each in _seen_from(course, _moment_at(course, attack, throw_tick), xy))
+        square = distance**2 + flown_m**2 - 2 * distance * flown_m * np.cos(bearing - BEARINGS_RAD)
         is_contact = square <= contact_m**2
+        is_safe = np.convolve(~_open_at(course, at), np.ones(2 * SLACK_TICKS + 1))[SLACK_TICKS:-SLACK_TICKS] > 0
         missed.append(is_contact.any(axis=0) & ~(is_contact & is_safe[:, None]).any(axis=0))
     return np.array(missed).reshape(-1, len(BEARINGS_RAD))
 
 
+def _open_at(course: Course, at: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return in which ticks the player was open until its first hit; in gaps of the recording it was not."""
+    is_open = course.is_open[:-1] & course.is_open[1:] & (np.diff(course.tick) <= course.step)
+    moments = np.searchsorted(course.tick, at, side="right") - 1
+    hits = np.flatnonzero((course.tick >= at[0]) & (course.damage > 0))
+    last = int(hits[0]) - 1 if len(hits) else len(is_open)
+    return is_open[np.clip(moments, 0, len(is_open) - 1)] & (moments >= 0) & (moments < last)
+
+
 def _may_be_blades(flown: _Flights, speed_m_s: float, radius_m: float) -> bool:
     """Return whether irregular areas may explain hits: a blade that sweeps, a tip that moves, or a ring that grows."""
-    thrown = flown.thrown(speed_m_s)
+    thrown = flown.throw_ticks(speed_m_s)
     if max(np.ptp(flown.ks[part]) for part in _clusters(thrown)) > LONGEST_TICKS:
         return False
     beside_m = flown.distance * np.sin(np.clip(np.abs(flown.aside) - WIDEST_RAD, 0.0, np.pi / 2))
@@ -261,35 +269,32 @@ def _fan_costs(own: _Flights, missed: NDArray[np.bool_], radius: float) -> NDArr
         rays = (np.arange(count) - (count - 1) / 2) * spread
         off = np.abs(own.aside[:, None] - rays).min(axis=1)
         aside = own.distance * np.sin(np.minimum(off, np.pi / 2))
-        places = np.rint((rays - BEARINGS_RAD[0]) / BEARING_STEP_RAD).astype(np.int64)
-        n_missed = missed[:, places[(places >= 0) & (places < len(BEARINGS_RAD))]].any(axis=1).sum()
         costs[n] = BEYOND_COST * np.maximum(aside - radius, 0.0).sum() + ASIDE_COST * (aside**2).sum()
-        costs[n] += MISS_COST * n_missed
+        bearings = np.rint((rays - BEARINGS_RAD[0]) / BEARING_STEP_RAD).astype(np.int64)
+        costs[n] += MISS_COST * missed[:, bearings].any(axis=1).sum()
     return costs
 
 
 def _fans(costs: Sequence[NDArray[np.float64]]) -> list[tuple[Estimate, Estimate]]:
     """Return number and spread of the projectiles of each throw of an attack, given the costs of all fans.
 
-    The throws are the same fan unless that explains them worse.
+    The throws share one fan unless separate fans cost less by more than `SEPARATE_COST`.
     """
-    simple = PROJECTILE_COST * (FANS[:, 0] - 1)
-    together = np.sum(costs, axis=0) + simple
-    apart = [cost + simple for cost in costs]
-    if together.min() <= sum(cost.min() for cost in apart) + 1.0:
-        apart = [together] * len(costs)
-    return [_likely(cost) for cost in apart]
+    n_projectiles = PROJECTILE_COST * (FANS[:, 0] - 1)
+    separate = [cost + n_projectiles for cost in costs]
+    shared = np.sum(costs, axis=0) + n_projectiles
+    if shared.min() <= sum(cost.min() for cost in separate) + SEPARATE_COST:
+        separate = [shared] * len(costs)
+    return [_best_fan(cost) for cost in separate]
 
 
-def _likely(cost: NDArray[np.float64]) -> tuple[Estimate, Estimate]:
-    """Return number and spread of the projectiles, given the costs of all fans."""
+def _best_fan(cost: NDArray[np.float64]) -> tuple[Estimate, Estimate]:
+    """Return number and spread of the projectiles with the least cost; the intervals have all possible fans."""
     count, spread = FANS[np.argmin(cost)]
     possible = FANS[cost <= cost.min() + POSSIBLE_COST]
     number = Estimate(int(count), int(possible[:, 0].min()), int(possible[:, 0].max()))
-    if count > 1:
-        spreads = possible[possible[:, 0] == count, 1]
-        return number, Estimate(round(spread, 2), round(spreads.min() - 0.02, 2), round(spreads.max() + 0.02, 2))
     spreads = possible[possible[:, 0] > 1, 1]
     if not len(spreads):
         return number, Estimate(*USUAL_SPREAD_RAD)
-    return number, Estimate(round(middle(spreads), 2), round(spreads.min(), 2), round(spreads.max(), 2))
+    low, high = round(spreads.min() - SPREAD_STEP_RAD, 2), round(spreads.max() + SPREAD_STEP_RAD, 2)
+    return number, Estimate(round(float(spread if count > 1 else middle(spreads)), 2), low, high)

@@ -5,6 +5,7 @@ Windows come from the boss's motion, and from how players avoided the attacks.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -24,6 +25,7 @@ from soulslab.arena.fitting.hit_windows import (
     risk_of,
 )
 from soulslab.arena.fitting.motion import start_after_turn, starts_after_steps, steps_of
+from soulslab.arena.fitting.projectiles import Throw
 
 #: The reach (m), and the least and the usual arc (rad).
 REACH_M = between(0.5, 6.0, 0.35)
@@ -34,10 +36,10 @@ BESIDE_RAD = 1.2
 #: Likely and longest reach of a change of phase (m). In the simulator and in many games it is an explosion.
 EXPLOSION_M, FAR_EXPLOSION_M = 5.0, 8.0
 #: Players avoid a window if for so many ticks at most this share of those that were near the boss before is open to a
-#: hit, and if there were at least so many.
+#: hit, and if there were at least so many. After a step forward, one is enough.
 AVOIDED_TICKS, AVOIDED_SHARE, MIN_AVOIDED = 8, 0.1, 5
-#: Length of a window that never hit. Windows that hit are shorter, but a policy that relies on a short one leaves its
-#: roll too early. A window is at most as long as a player is invulnerable in a roll.
+#: Length of a window that never hit, if a roll protects so long. Most windows that hit are shorter, but a policy that
+#: relies on a short window leaves its roll too early.
 AVOIDED_LENGTH_TICKS = 15
 #: Likely time from the first of these ticks to the start of the window: the reference player rolls so many ticks early.
 AVOIDED_EARLY = 3
@@ -99,7 +101,7 @@ def unseen_windows(o: Observations, indices: Sequence[int], duration: int) -> li
         starts = _avoided(o, indices, (1, duration), REACH_M.value, np.pi) or [after_turn]
     windows: list[HitWindow] = []
     for start in starts[:MAX_WINDOWS]:
-        since = windows[-1].start.value + USUAL_TICKS if windows else 0.0
+        since = windows[-1].start.value + USUAL_TICKS if windows else 0.0  # the assumed end may be too late
         window = _unseen_window(o, indices, start, duration, since=since)
         if window.start.value >= since:
             windows.append(window)
@@ -119,15 +121,16 @@ def _unseen_window(
         indices: Indices of all attacks of this kind.
         start: Likely start of the window in ticks.
         duration: Duration of the attack in ticks.
-        since: Tick at which the boss begins to aim: the end of the window before, or 0.
+        since: Tick at which the boss begins to aim: the likely end of the window before, or 0.
     """
     off = _median_off(o, indices, since, start.value)
     least_arc = max(2.0 * off, LEAST_ARC_RAD)
     avoided = _avoided(o, indices, (int(start.low), int(start.high)), REACH_M.value, max(off, LEAST_ARC_RAD))
     start = avoided[0] if avoided else start
     value = min(start.value, max(duration - 1, 1))
-    protected, open_again = map(ticks, o.knight.roll.invulnerable_s)
-    longest = max(open_again - protected, AVOIDED_LENGTH_TICKS)
+    protected_from, protected_until = map(ticks, o.knight.roll.invulnerable_s)
+    longest = protected_until - protected_from
+    latest = max(duration, value + 1)
     area = Area(
         reach_m=REACH_M,
         arc_rad=Estimate(FULL_RAD if least_arc > USUAL_ARC_RAD else USUAL_ARC_RAD, least_arc, FULL_RAD),
@@ -138,7 +141,11 @@ def _unseen_window(
     )
     return HitWindow(
         start=Estimate(value, min(start.low, value), max(start.high, value)),
-        end=Estimate(value + AVOIDED_LENGTH_TICKS, value + 1, value + longest),
+        end=Estimate(
+            min(value + min(AVOIDED_LENGTH_TICKS, longest), latest),
+            value + 1,
+            max(min(value + longest, latest), value + 1),
+        ),
         is_end_bounded=False,
         hits=(),
         area=area,
@@ -166,13 +173,30 @@ def overlooked_windows(
         window = _unseen_window(o, indices, start, duration, since=since)
         begins = (start.value, window.start.value)
         low, high = min(begins) - SPLIT_TICKS, max(begins) + SPLIT_TICKS
-        if any(low < each.end.high and each.start.low < high for each in (*found, *windows)):
+        ends = [each.end.high for each in found] + [each.start.value + USUAL_TICKS for each in windows]
+        if any(low < end and each.start.low < high for end, each in zip(ends, (*found, *windows), strict=True)):
             continue
         k = round(window.start.value)
         n_rolled, n_open = _reactions(o, [i for i in indices if hit_at.get(i, k) >= k], k)
         if n_rolled and n_open <= AVOIDED_SHARE * n_rolled:
             windows.append(window)
     return windows
+
+
+def cut_overlaps(windows: Sequence[HitWindow | Throw]) -> list[HitWindow | Throw]:
+    """Return the windows of an attack, in order, of which none ends after the start of the next one.
+
+    Throws have no end.
+    """
+    starts = [window.start.value for window in windows[1:]]
+    return [_ending_by(window, start) for window, start in zip(windows, [*starts, math.inf], strict=True)]
+
+
+def _ending_by(window: HitWindow | Throw, latest: float) -> HitWindow | Throw:
+    if isinstance(window, Throw) or window.end.high <= latest:
+        return window
+    end = Estimate(*(min(each, latest) for each in (window.end.value, window.end.low, window.end.high)))
+    return msgspec.structs.replace(window, end=end)
 
 
 def _reactions(o: Observations, indices: Sequence[int], start: int) -> tuple[int, int]:
