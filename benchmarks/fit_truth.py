@@ -27,6 +27,8 @@ KINDS = (
     "advance_m",
     "advance_s",
     "speed_m_s",
+    "count",
+    "spread_rad",
     "recovery_s",
     "weight",
     "range_m",
@@ -192,6 +194,9 @@ def _window_numbers(place: str, true: Window, truth: Boss) -> Iterator[tuple[str
         yield f"{place}.arc_rad", true.arc_rad
     else:
         yield f"{place}.projectile.speed_m_s", true.projectile.speed_m_s
+        yield f"{place}.projectile.count", true.projectile.count
+        if true.projectile.count > 1:
+            yield f"{place}.projectile.spread_rad", true.projectile.spread_rad
     yield f"{place}.damage", true.damage * truth.damage_scale[0]
     yield f"{place}.tracking_rad_s", true.tracking_rad_s
     if true.tracking_rad_s > 0:
