@@ -37,7 +37,7 @@ SPREADS_RAD = np.arange(5, 41) * SPREAD_STEP_RAD
 MAX_COUNT = 5
 #: Spread that is assumed if only one projectile is possible, with its interval.
 USUAL_SPREAD_RAD = (0.2, 0.1, 0.35)
-#: Bearings at which a projectile may fly past the player, and the distance of two of them.
+#: Bearings of projectiles that are examined, and the distance of two of them.
 BEARING_STEP_RAD = 0.01
 BEARINGS_RAD = np.arange(-160, 161) * BEARING_STEP_RAD
 #: Ticks before and after contact in which the player has to be open, so that an error of the flight does not count.
@@ -48,7 +48,7 @@ PROJECTILE_COST = 0.3
 MISS_COST = 1.5
 #: Cost per m by which all projectiles pass the player at a hit, and per m² from the middle of the nearest projectile.
 BEYOND_COST, ASIDE_COST = 4.0, 0.1
-#: Separate fans of the throws of an attack must cost so much less than a common one.
+#: Separate fans of the throws of an attack must cost less than a shared one by more than this.
 SEPARATE_COST = 1.0
 #: Fans whose cost is greater than the least one by more than this are not in the interval.
 POSSIBLE_COST = 2.3
@@ -229,11 +229,12 @@ def _missed(
 
 def _open_at(course: Course, at: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return in which ticks the player was open until its first hit; in gaps of the recording it was not."""
-    is_open = course.is_open[:-1] & course.is_open[1:] & (np.diff(course.tick) <= course.step)
+    is_gap = np.diff(course.tick, append=np.iinfo(np.int64).max) > course.step
+    is_open = course.is_open & np.append(course.is_open[1:], False) & ~is_gap
     moments = np.searchsorted(course.tick, at, side="right") - 1
     hits = np.flatnonzero((course.tick >= at[0]) & (course.damage > 0))
     last = int(hits[0]) - 1 if len(hits) else len(is_open)
-    return is_open[np.clip(moments, 0, len(is_open) - 1)] & (moments >= 0) & (moments < last)
+    return is_open[moments] & (moments < last)
 
 
 def _may_be_blades(flown: _Flights, speed_m_s: float, radius_m: float) -> bool:

@@ -429,15 +429,25 @@ def test_the_shortest_flights_are_examined_also_in_parts_of_fights(kept):
     assert len(throw.hits) == len(hits)
 
 
+def test_a_fight_of_one_moment_does_not_change_the_fan_of_a_throw():
+    fights = recorded("trickster")
+    fight = next(each for each in fights if "Attack3005" in each.boss_animations)
+    moment = fight.moments[:1].copy()
+    moment["boss_animation"] = fight.boss_animations.index("Attack3005")
+    short = []
+    for tick in range(36, 49):  # the attack throws at tick 42
+        moment["boss_time_s"] = tick / 60
+        short.append(msgspec.structs.replace(fight, moments=moment.copy()))
+    found = [
+        next(move for move in fit_boss(each, load_knight()).boss.moves if move.animation == "Attack3005")
+        for each in (fights, [*fights, *short])
+    ]
+    assert found[0].windows[0].projectile == found[1].windows[0].projectile
+    assert found[0].windows[0].projectile is not None
+
+
 def test_projectiles_may_be_more_than_those_that_hit():
     fit = fitted("trickster")
-    thrown = [
-        (fit.uncertainty.intervals[f"moves[{i}].windows[{j}].projectile.count"], window.projectile.count)
-        for i, move in enumerate(fit.boss.moves)
-        for j, window in enumerate(move.windows)
-        if window.projectile is not None
-    ]
-    assert thrown
     counts = {
         window.projectile.count
         for seed in range(5)
