@@ -218,7 +218,8 @@ def refine(
 ) -> int:
     """Improve a policy for a fitted boss: it fights, its fights are recorded and fitted, and it trains on.
 
-    Ends when a round has no more wins than the best one before it.
+    Ends after the training that follows a round with no more wins than the best one before it, or when a policy has won
+    all fights of a round.
 
     Args:
         run: Folder of a run of fitted.toml.
@@ -234,7 +235,7 @@ def refine(
         resume: Continue an interrupted refinement in its folder, with the same values; only --rounds may differ.
     """
     run = find_run(run)
-    from soulslab.fights.refinement import STATE_NAME, RefineSettings, best_round, refine
+    from soulslab.fights.refinement import STATE_NAME, RefineSettings, refine
     from soulslab.learn.players import load_player
     from soulslab.learn.sinks import run_sinks
 
@@ -255,6 +256,6 @@ def refine(
         if (out / STATE_NAME).exists():
             _log.info("to resume: the same command with --resume")
         raise
-    best = best_round(rows)
-    _log.info("most fights won: round %d, %s", best.number, best.run)
+    last = rows[-1]
+    _log.info("%s: %s", "won all fights" if last.refined == last.run else "trained with all recordings", last.refined)
     return EXIT_OK

@@ -145,7 +145,8 @@ def dashboard_beside(root: Path, page: str, *, is_on: bool) -> AbstractContextMa
 def _new_folder(parent: str) -> Path:
     from datetime import datetime
 
-    return Path(parent) / f"{datetime.now():%Y-%m-%d_%H-%M-%S}"
+    # Microseconds, because scripts start several runs within a second.
+    return Path(parent) / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
 
 
 @option_group

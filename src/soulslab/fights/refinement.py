@@ -9,7 +9,7 @@ The folder of a refinement is its state::
     refinement.json            what is refined, and the outcome of each fight
     round_1/recording          the fights of the first round
     round_1/boss.toml          the boss that was fitted to all recordings after it
-    round_1/run                the run that continued the training
+    round_1/run                the run that continued the training, whose policy fights in the next round
 
 The outcomes are stored because a recording does not hold the end of a fight: its last moment is that before the last
 decision, in which the boss or the player may have died, or neither.
@@ -17,7 +17,7 @@ decision, in which the boss or the player may have died, or neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -86,12 +86,14 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         number: Number of the round, from 1.
         run: Run of the policy that fought.
+        refined: Run that is trained with these fights after the round; ``run`` if the policy won all of them.
         n_wins: Fights that it won, of ``n_fights``.
         game_time_s: Time of the fights.
     """
 
     number: int
     run: Path
+    refined: Path
     n_wins: int
     n_fights: int
     game_time_s: float
@@ -157,14 +159,6 @@ def _resumed(out: Path, wanted: _State) -> _State:
     return state
 
 
-def best_round(rounds: Iterable[Round]) -> Round:
-    """Return the round whose run has the policy to use: the one with the most wins.
-
-    Of equal ones it is the last, whose policy was trained with the most recordings.
-    """
-    return max(rounds, key=lambda each: (each.n_wins, each.number))
-
-
 def refine(
     run: Path,
     recordings: Sequence[Path],
@@ -176,8 +170,9 @@ def refine(
 ) -> Iterator[Round]:
     """Yield each round after its fights, until a round has no more wins than the best one before it.
 
-    Each fight is saved when it has been played. SIGINT and SIGTERM during a training end the refinement after the
-    training has been saved.
+    A training follows each round, also the last one, unless all of its fights were won. The policy to use is that of
+    `Round.refined` of the last round: it was trained with all recordings. Each fight is saved when it has been played.
+    SIGINT and SIGTERM during a training end the refinement after the training has been saved.
 
     Args:
         run: Folder of a PPO run in the simulator against a fitted boss; its policy fights first.
@@ -210,17 +205,19 @@ def refine(
         fights += recorded
         n_wins = sum(each.is_won for each in outcomes)
         time_s = sum(fight.game_time_s for fight in recorded)
-        yield Round(number=number, run=run, n_wins=n_wins, n_fights=len(outcomes), game_time_s=time_s)
-        if n_wins <= best or n_wins == len(outcomes) or number == settings.max_rounds:
-            return
-        best = n_wins
         folder = _round_folder(out, number)
+        refined = folder / RUN_NAME if n_wins < len(outcomes) else run
+        yield Round(number=number, run=run, refined=refined, n_wins=n_wins, n_fights=len(outcomes), game_time_s=time_s)
+        if refined == run:
+            return
         boss = folder / BOSS_NAME
         if not boss.exists():
             write_fit(fit_boss(fights, load_knight(), ground=ground, known=known), boss)
         if len(state.rounds) <= number:
-            _train(_continued(trained, run, boss, settings, number), folder / RUN_NAME, open_sinks)
-        run = folder / RUN_NAME
+            _train(_continued(trained, run, boss, settings, number), refined, open_sinks)
+        if n_wins <= best:
+            return
+        run, best = refined, n_wins
 
 
 def _round_folder(out: Path, number: int) -> Path:

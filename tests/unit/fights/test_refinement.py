@@ -2,7 +2,7 @@
 
 import shutil
 import signal
-from pathlib import Path
+from itertools import pairwise
 
 import gymnasium
 import msgspec
@@ -22,7 +22,7 @@ from soulslab.errors import BossFileError, ConfigError, EnvironmentUsageError, I
 from soulslab.fights.fit_recordings import read_recorded_fights, write_fit
 from soulslab.fights.prediction import Prediction, PredictionSettings, predict, trained_facts
 from soulslab.fights.recording import FightRecorder
-from soulslab.fights.refinement import RefineSettings, Round, best_round, record_duel, refine
+from soulslab.fights.refinement import RefineSettings, record_duel, refine
 from soulslab.learn.evaluate import EvaluationSettings, Interval, evaluate
 from soulslab.learn.players import load_player
 from soulslab.learn.settings import EnvSettings, NetworkSettings, PPOSettings, RunSettings, TrainSettings
@@ -63,18 +63,19 @@ def settings(**changes):
     return RefineSettings(env_id=ARENA_ID, **given)
 
 
-@pytest.fixture(scope="module")
-def weak_boss(fitted):
-    """A file of the same boss with less health, so that the run that starts from a policy does not win all fights."""
-    file = fitted / "weak.toml"
-    file.write_text(dump_settings(msgspec.structs.replace(find_boss("trickster"), hp=700)))
+def weak_boss(file, hp):
+    """Write a file of the same boss with less health; return the options of its fights."""
+    file.write_text(dump_settings(msgspec.structs.replace(find_boss("trickster"), hp=hp)))
     return {**FIGHTS, "boss": str(file)}
 
 
 @pytest.fixture(scope="module")
-def whole(fitted, weak_boss):
-    """The folder of a refinement that was not interrupted, its settings, its rounds, and their recordings."""
-    chosen = settings(env_options=weak_boss, n_fights=6, max_rounds=2)
+def whole(fitted):
+    """The folder of a refinement that was not interrupted, its settings, its rounds, and their recordings.
+
+    The run that starts from a policy wins some of the fights.
+    """
+    chosen = settings(env_options=weak_boss(fitted / "weak.toml", 700), n_fights=6, max_rounds=2)
     out = fitted / "whole"
     rounds = list(refine(fitted / "strong", [fitted / "seen"], out, chosen))
     assert len(rounds) == 2
@@ -106,13 +107,20 @@ def test_an_interrupted_training_ends_the_refinement_which_can_be_continued(fitt
     assert not (out / "round_2").exists()
     kept = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.suffix in (".npz", ".toml", ".png")}
     check_same(fitted, whole, out, list(rounds(resume=True)))
-    started = [each for each in sink.messages if isinstance(each, TrainStarted)]
-    assert [(each.is_resumed, each.env_steps > 0) for each in started] == [(False, False), (True, True)]
-    # Neither the fights nor the fit were repeated, and a complete refinement does nothing.
+
+    def started():
+        return [(each.is_resumed, each.env_steps) for each in sink.messages if isinstance(each, TrainStarted)]
+
+    (_, first), (is_resumed, n_resumed), (_, second) = started()
+    assert (first, is_resumed, second) == (0, True, 0)
+    assert 0 < n_resumed < chosen.decisions
+    # Neither the fights nor the fit were repeated, and a complete refinement trains no more.
     del kept[out / "round_1" / "run" / "config.toml"]  # a resumed run writes it again
     assert all(path.stat().st_mtime_ns == time_ns for path, time_ns in kept.items())
     check_same(fitted, whole, out, list(rounds(resume=True)))
-    assert sum(isinstance(each, TrainStarted) for each in sink.messages) == 2
+    is_resumed, n_resumed = started()[-1]
+    assert is_resumed
+    assert n_resumed >= chosen.decisions
 
 
 def test_a_round_of_a_killed_process_is_continued(fitted, whole, tmp_path):
@@ -147,22 +155,13 @@ def test_only_the_same_refinement_is_continued(fitted, whole, tmp_path):
         next(refine(fitted / "strong", seen, tmp_path, chosen, resume=True))
 
 
-def test_the_best_round_is_the_last_one_with_the_most_wins():
-    wins = [3, 7, 7, 5]
-    rounds = [
-        Round(number=number, run=Path(f"run_{number}"), n_wins=n, n_fights=9, game_time_s=1.0)
-        for number, n in enumerate(wins, 1)
-    ]
-    assert best_round(rounds).number == 3
-
-
 def test_each_round_records_fits_and_trains_on(fitted, tmp_path):
     out = tmp_path / "rounds"
     rounds = list(refine(fitted / "run", [fitted / "seen"], out, settings()))
     # An untrained policy wins no fight, so the wins do not rise.
     assert [(each.number, each.n_wins, each.n_fights) for each in rounds] == [(1, 0, 2), (2, 0, 2)]
-    assert [each.run for each in rounds] == [fitted / "run", out / "round_1" / "run"]
-    assert best_round(rounds).run == rounds[1].run
+    runs = [fitted / "run", *(out / f"round_{n}" / "run" for n in (1, 2))]
+    assert [(each.run, each.refined) for each in rounds] == list(pairwise(runs))
     assert all(0.0 <= each.interval.low <= each.interval.high <= 1.0 for each in rounds)
     first, second = (read_fights(out / f"round_{n}" / "recording") for n in (1, 2))
     assert rounds[0].game_time_s == pytest.approx(sum(fight.game_time_s for fight in first))
@@ -170,22 +169,30 @@ def test_each_round_records_fits_and_trains_on(fitted, tmp_path):
     for fight in first:
         np.testing.assert_array_equal(np.diff(fight.moments["tick"]), 6)
         assert fight.player == "policy"
-    boss = find_boss(out / "round_1" / "boss.toml")
-    assert boss.ground == find_boss("trickster").ground
-    n_fights = len(read_fights(fitted / "seen")) + len(first)
-    uncertainty = load_uncertainty(uncertainty_path(out / "round_1" / "boss.toml"), boss)
-    assert (uncertainty.n_fights, uncertainty.known) == (n_fights, KNOWN)
-    assert boss.poise == 77.0
-    trained = load_run_settings(out / "round_1" / "run" / "config.toml")
-    assert trained.env.options["boss_intervals"] == [1.0, 1.0]
-    assert trained.run.start_from == str(fitted / "run")
-    assert trained.learner.lr == pytest.approx(0.2 * PPOSettings().lr)
-    assert not (out / "round_2" / "run").exists()
+    n_fights = len(read_fights(fitted / "seen"))
+    for number, (start, fights) in enumerate(zip(runs, (first, second), strict=False), start=1):
+        folder = out / f"round_{number}"
+        n_fights += len(fights)
+        boss = find_boss(folder / "boss.toml")
+        assert boss.ground == find_boss("trickster").ground
+        uncertainty = load_uncertainty(uncertainty_path(folder / "boss.toml"), boss)
+        assert (uncertainty.n_fights, uncertainty.known) == (n_fights, KNOWN)
+        assert boss.poise == 77.0
+        trained = load_run_settings(folder / "run" / "config.toml")
+        assert trained.env.options["boss"] == str(folder / "boss.toml")
+        assert trained.env.options["boss_intervals"] == [1.0, 1.0]
+        assert trained.run.start_from == str(start)
+        assert trained.learner.lr == pytest.approx(0.2 * PPOSettings().lr)
+        assert load_player(folder / "run").header.env_id == ARENA_ID
+    assert not (out / "round_3").exists()
 
 
-def test_a_last_round_does_not_train(fitted, tmp_path):
-    assert len(list(refine(fitted / "run", [fitted / "seen"], tmp_path / "rounds", settings(max_rounds=1)))) == 1
-    assert [path.name for path in (tmp_path / "rounds" / "round_1").iterdir()] == ["recording"]
+def test_a_policy_that_wins_all_fights_is_not_trained(fitted, tmp_path):
+    out, easy = tmp_path / "rounds", settings(env_options=weak_boss(tmp_path / "weak.toml", 100))
+    (only,) = refine(fitted / "strong", [fitted / "seen"], out, easy)
+    assert only.n_wins == only.n_fights
+    assert only.refined == only.run == fitted / "strong"
+    assert [path.name for path in (out / "round_1").iterdir()] == ["recording"]
 
 
 def test_only_a_run_against_a_fitted_boss_is_refined(fitted, tmp_path):
