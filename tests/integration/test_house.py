@@ -89,8 +89,8 @@ def test_documented_commands_parse(app, words):
 RUN = ("train", "tune", "evaluate", "join", "fights", "boss")
 #: Commands that need a game, a screen, a person, a service or a file of the reader, and those that take long.
 NOT_RUN = re.compile(
-    r"doom|souls_3|DarkSouls|iudex|Process|Live|my_game|pixels|taught|human|my\.toml|--keys|--(dashboard|prometheus) ?|"
-    r"token|runs/live|fights/pc2|fit|predict|refine"
+    r"doom|souls_3|DarkSouls(?!.*stand_in=true)|Process|Live|my_game|pixels|taught|human|my\.toml|mine\.h5|--keys|"
+    r"--(dashboard|prometheus) ?|token|runs/live|fights/pc2|recordings/terminal|simulated|--known"
 )
 #: Runs and files that a page makes with a command or a script that is not run here.
 MADE_OTHERWISE = {
@@ -98,9 +98,16 @@ MADE_OTHERWISE = {
     "training.md": ("runs/frost",),
 }
 SMALLER = {"--fights": "1", "--trials": "1", "--processes": "1", "--minutes": "0.1"}
-SMALL = ["env.n_envs=2", "network.widths=[8]", "run.total_steps=64", "run.evaluate_every=0"]
-SMALL_PPO = [*SMALL, "learner.n_steps=16"]
-SMALL_RAINBOW = [*SMALL, "learner.learning_starts=16", "learner.batch_size=8", "replay.capacity=512"]
+SMALL = ["env.n_envs=2", "run.total_steps=64", "run.evaluate_every=0"]
+SMALL_FITTED = [*SMALL, "learner.n_steps=16"]  # the layers are those of the policy in run.start_from
+SMALL_PPO = [*SMALL_FITTED, "network.widths=[8]"]
+SMALL_RAINBOW = [
+    *SMALL,
+    "network.widths=[8]",
+    "learner.learning_starts=16",
+    "learner.batch_size=8",
+    "replay.capacity=512",
+]
 
 
 def commands_to_run():
@@ -118,9 +125,15 @@ def smaller(words):
     words = [re.sub(r"(generated:(\d+))0-\d+", r"\g<1>0-\g<2>1", word) for word in words]
     if words[0] == "evaluate" and "--fights" not in words:
         return [*words, "--fights", "1"]
+    if words[:2] == ["boss", "predict"]:
+        return [*words, "--bosses", "1", "--fights", "1"]
+    if words[:2] == ["boss", "refine"]:
+        return [*words, "--fights", "1", "--rounds", "1", "--decisions", "64"]
     if words[0] not in ("train", "tune") or (words[0] == "tune" and "--search" not in words):
         return words
     settings = SMALL_RAINBOW if "rainbow" in " ".join(words) else SMALL_PPO
+    if "fitted.toml" in words:
+        settings = SMALL_FITTED
     if "--resume" in words:
         settings = ["run.total_steps=96"]
     if "generated.toml" in words:
