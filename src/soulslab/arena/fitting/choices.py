@@ -30,10 +30,12 @@ TRUST = 0.7
 LEAST_INFORMATION = 0.7
 #: Factor of the intervals of weights, for the same reason as `TRUST`.
 WIDER = 1.4
-#: Number of pauses below which the greatest one may not have been seen.
-FEW_SURE = 20
-#: Share of all waits that are shorter than the greatest plausible pause then.
-MOST_WAITS = 0.95
+#: Possible shares of the pauses after which no attack fits, and of the further tries that fail.
+FAILED_SHARES = np.linspace(0.0, 0.95, 12)
+#: Share of the waits that have other causes, such as rules that no boss file describes.
+OTHER_WAITS = 0.01
+#: Longest wait in ticks that is used, and how much longer than the longest wait a pause is considered at least.
+LONGEST_WAIT, BEYOND_WAITS = 600, 30
 #: Cooldown in ticks that is assumed at most if no choice bounds it from below, and the longest one that is considered.
 USUAL_COOLDOWN, LONGEST_COOLDOWN = 240.0, 1200.0
 #: 95 % quantile of the normal distribution, for intervals of weights.
@@ -368,25 +370,12 @@ def _interval(values: NDArray[np.float64], likely: NDArray[np.float64], low: flo
 
 
 def pauses(
-    o: Observations,
-    limits: Mapping[str, MoveChoice],
-    durations: Mapping[str, Estimate],
-    phase: int,
-    phase_two_move: str | None,
+    o: Observations, durations: Mapping[str, Estimate], phase: int, phase_two_move: str | None
 ) -> tuple[Estimate, Estimate] | None:
-    """Return the least and the greatest pause after an attack in a phase, in ticks; None if none was seen.
-
-    After a pause in which no attack fits, the boss tries again 6 ticks later. Only pauses after which an attack would
-    have fitted 6 ticks before count for the greatest one.
-    """
-    waits, sure = [], []
-    last: dict[str, int] = {}
-    for i, attack in enumerate(o.attacks):
-        if i and o.attacks[i - 1].course != attack.course:
-            last = {}
-        if attack.is_attack:
-            last[attack.animation] = attack.start
-        if not (attack.is_attack and attack.is_complete) or i + 1 >= len(o.attacks):
+    """Return the least and the greatest pause after an attack in a phase, in ticks; None if too few were seen."""
+    waits = []
+    for i, attack in enumerate(o.attacks[:-1]):
+        if not (attack.is_attack and attack.is_complete):
             continue
         following = _next_attack(o, i)
         if following is None or following.animation == phase_two_move:
@@ -397,28 +386,42 @@ def pauses(
         if row >= len(c.tick) or (c.phase[row] != phase and c.phase[row] != 0):
             continue
         wait = following.start - end - 1
-        if wait < -o.step:
-            continue  # the boss broke off the attack
-        wait = max(wait, 0)
-        waits.append(wait)
-        if _would_fit(o, following, limits, last):
-            sure.append(wait)
+        if -o.step <= wait <= LONGEST_WAIT:  # before, the boss broke off the attack
+            waits.append(max(wait, 0))
     if len(waits) < 3:
         return None
-    waits.sort()
-    low, high = waits[0], max(sure, default=waits[len(waits) // 2])
-    n = len(waits)
-    span = max(high - low, 1)
-    # The ends of a uniform distribution, of which n values are known.
+    n, low = len(waits), min(waits)
+    greatest = greatest_pause(np.array(waits))
+    span = max(greatest.value - low, 1)
+    # The end of a uniform distribution, of which n values are known.
     slack = span * (LIMIT_RATIO ** (-1 / n) - 1)
-    slack_high = span * (LIMIT_RATIO ** (-1 / max(len(sure), 1)) - 1)
-    most = high + max(slack_high, span / n / 2)
-    value = high + span / n / 2
-    if len(sure) < FEW_SURE:
-        # Waits contain further tries, so most of them are longer than the pause was.
-        most = max(most, float(np.quantile(waits, MOST_WAITS)))
-        value = (value + most) / 2
-    return Estimate(max(low - span / n / 2, 0), max(low - slack, 0.0), low), Estimate(value, high, most)
+    return Estimate(max(low - span / n / 2, 0), max(low - slack, 0.0), low), greatest
+
+
+def greatest_pause(waits: NDArray[np.int64]) -> Estimate:
+    """Return the greatest pause, given waits for the next attack, in ticks.
+
+    A pause is uniform between the least and the greatest one. If no attack fits at its end, the boss tries again every
+    6 ticks, which makes the wait longer. How often that happens is unknown, and has a uniform prior.
+    """
+    low, longest = int(waits.min()), int(waits.max())
+    ticks = np.arange(low, longest + 1)
+    greatest = np.arange(low + 1.0, longest + max(BEYOND_WAITS, longest - low) + 1)
+    # Probability of each pause for each greatest pause. The end is soft: durations are exact to a tick.
+    pause = np.clip(greatest - ticks[:, None] + 1, 0.0, 1.0) / (greatest - low + 1)
+    counts = np.bincount(waits - low)
+    logs = []
+    for again in FAILED_SHARES:
+        retried = np.zeros_like(pause)
+        for at in range(TICKS_PER_DECISION, len(ticks), TICKS_PER_DECISION):
+            before = slice(at - TICKS_PER_DECISION, min(at, len(ticks) - TICKS_PER_DECISION))
+            retried[at : at + TICKS_PER_DECISION] = (1 - again) * pause[before] + again * retried[before]
+        for first in FAILED_SHARES:
+            known = (1 - OTHER_WAITS) * ((1 - first) * pause + first * retried)
+            logs.append(counts @ np.log(known + OTHER_WAITS / len(ticks)))
+    likely = np.exp(np.array(logs) - np.max(logs)).sum(0)
+    found = _interval(greatest, likely / likely.sum(), TAIL, 1 - TAIL)
+    return Estimate(found.value, found.low - 1, found.high + 1)
 
 
 def _next_attack(o: Observations, i: int) -> Attack | None:
@@ -431,21 +434,3 @@ def _next_attack(o: Observations, i: int) -> Attack | None:
         if following.animation not in NO_ATTACKS:
             return following
     return None
-
-
-def _would_fit(o: Observations, attack: Attack, limits: Mapping[str, MoveChoice], last: Mapping[str, int]) -> bool:
-    """Return whether an attack would surely have fitted one try before the start of this one."""
-    c = o.courses[attack.course]
-    tick = attack.start - TICKS_PER_DECISION - 1
-    row = int(np.searchsorted(c.tick, tick)) - 1
-    if row < 0:
-        return False
-    distance, bearing, phase = float(c.distance[row]), abs(float(c.bearing[row])), int(c.phase[row])
-    for name, choice in limits.items():
-        cooldown = choice.cooldown_ticks.high if choice.cooldown_ticks else float("inf")
-        is_ready = name not in last or tick - last[name] >= cooldown
-        in_range = choice.range_m[0].high <= distance <= choice.range_m[1].low
-        in_bearing = choice.bearing_rad[0].high <= bearing <= choice.bearing_rad[1].low
-        if choice.is_chosen and is_ready and in_range and in_bearing and (phase in choice.phases or not phase):
-            return True
-    return False

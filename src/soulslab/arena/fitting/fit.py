@@ -190,9 +190,7 @@ def fit_boss(
     moves = _within_capacity(moves)
     vitals_fit = _Whole(o, notes, vitals, ratio)
     lengths = {move.animation: move.duration for move in fitted}
-    boss = in_order(
-        vitals_fit.build(name, tuple(moves), ground or fit_ground(fights), ids, vitals_fit.pauses(chosen, lengths))
-    )
+    boss = in_order(vitals_fit.build(name, tuple(moves), ground or fit_ground(fights), ids, vitals_fit.pauses(lengths)))
     explained = {id(hit) for move in fitted for window in move.windows for hit in window.hits}
     result = narrow_fit(boss, notes.uncertainty(boss, fights), animations, known)
     return Fit(
@@ -434,13 +432,11 @@ class _Whole:
     def __init__(self, o: Observations, notes: _Notes, vitals: Health, ratio: Estimate | None) -> None:
         self._o, self._notes, self._vitals, self._ratio = o, notes, vitals, ratio
 
-    def pauses(
-        self, chosen: Mapping[str, MoveChoice], durations: Mapping[str, Estimate]
-    ) -> tuple[tuple[float, float], tuple[float, float]]:
+    def pauses(self, durations: Mapping[str, Estimate]) -> tuple[tuple[float, float], tuple[float, float]]:
         """Return the least and the greatest pause in each phase, in s."""
         found = []
         for phase in (1, 2):
-            both = pauses(self._o, chosen, durations, phase, self._vitals.phase_two_move) or (None, None)
+            both = pauses(self._o, durations, phase, self._vitals.phase_two_move) or (None, None)
             low, high = (
                 self._notes.take(f"pause_s[{phase - 1}][{i}]", seconds(each) if each else None, default)
                 for i, (each, default) in enumerate(zip(both, (0.4, 1.2), strict=True))

@@ -11,6 +11,7 @@ from benchmarks.fit_truth import compare
 from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.boss_file import parse_boss
 from soulslab.arena.fitting.attacks import observe
+from soulslab.arena.fitting.choices import greatest_pause
 from soulslab.arena.fitting.fit import fit_boss
 from soulslab.arena.fitting.projectiles import find_throws
 from soulslab.arena.fitting.simulated import record_simulated, thinned
@@ -129,6 +130,16 @@ def test_projectiles_of_an_attack_that_was_seen_a_few_times_are_found():
     assert change_of_phase.n_seen <= 2 + MINUTES / 2
     (speed,) = speeds(fit.boss)["Attack1500"]
     assert speed == pytest.approx(12.0, rel=0.2)
+
+
+@pytest.mark.parametrize(("first", "again", "n", "error"), [(0.0, 0.0, 40, 2), (0.3, 0.5, 150, 2), (0.8, 0.7, 200, 6)])
+def test_the_greatest_pause_is_found_in_waits_with_further_tries(first, again, n, error):
+    """A first try fails with the probability ``first``, a further one with ``again``; pauses are 24 to 60 ticks."""
+    rng = np.random.default_rng(0)
+    waits = [rng.integers(24, 61, n) + 6 * (rng.random(n) < first) * rng.geometric(1 - again, n) for _ in range(40)]
+    found = [greatest_pause(each) for each in waits]
+    assert np.mean([each.low <= 60 <= each.high for each in found]) >= 0.85
+    assert np.median([abs(each.value - 60) for each in found]) <= error
 
 
 def test_the_distance_of_follow_ups_may_be_longer_than_those_that_were_seen():
