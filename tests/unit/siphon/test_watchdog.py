@@ -1,6 +1,8 @@
 """Deadlines of messages."""
 
 import threading
+import time
+from functools import partial
 
 import pytest
 
@@ -32,13 +34,17 @@ def test_a_shorter_deadline_wakes_it(watchdog):
 
 
 def test_a_cancelled_deadline_does_nothing(watchdog):
-    late, last = [], threading.Event()
-    for _ in range(1000):
-        watchdog.arm(0.02, lambda: late.append(1))
+    late, passed, last = [], [], threading.Event()
+    for n in range(1000):
+        armed_s = time.monotonic()
+        watchdog.arm(0.02, partial(late.append, n))
         watchdog.disarm()
+        if time.monotonic() - armed_s > 0.02:
+            passed.append(n)  # on a busy machine, before it was cancelled
     watchdog.arm(0.05, last.set)  # passes after all of those would have
     assert last.wait(PATIENCE_S)
-    assert late == []
+    assert set(late) <= set(passed)
+    assert len(passed) < 1000
 
 
 def test_closing_ends_its_thread():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -64,16 +65,24 @@ def read_recording(path: Path, *, with_frames: bool = True) -> Recording:
     Raises `RecordingError` if the file does not exist, is not a recording, or has a newer format.
     """
     finish_commit(path)
-    end_s = time.monotonic() + COMMIT_DEADLINE_S
-    while True:
-        try:
-            with Hdf5Reader() as reader:
-                file = reader.read(path, partial(_UnreadableError, path), skip=() if with_frames else ("frames",))
-            return _read(path, file)
-        except (_UnreadableError, KeyError, ValueError, TypeError, IndexError) as error:
-            # A commit may have happened between the parts that were read.
-            if time.monotonic() >= end_s or not is_being_written(path):
-                raise error if isinstance(error, _UnreadableError) else _UnreadableError(path, str(error)) from error
+    end_s = math.inf
+    with Hdf5Reader() as reader:
+        while True:
+            try:
+                return _read_once(reader, path, with_frames=with_frames)
+            except _UnreadableError:
+                # A commit may have happened between the parts that were read. The first attempt also starts a process,
+                # so the deadline begins after it.
+                end_s = min(end_s, time.monotonic() + COMMIT_DEADLINE_S)
+                if time.monotonic() >= end_s or not is_being_written(path):
+                    raise
+
+
+def _read_once(reader: Hdf5Reader, path: Path, *, with_frames: bool) -> Recording:
+    try:
+        return _read(path, reader.read(path, partial(_UnreadableError, path), skip=() if with_frames else ("frames",)))
+    except (KeyError, ValueError, TypeError, IndexError) as error:
+        raise _UnreadableError(path, str(error)) from error
 
 
 def video_frames(path: Path) -> Iterator[NDArray[np.uint8]]:
