@@ -146,6 +146,10 @@ def watch_in_window(
             while tally.fights < (n_fights if n_fights is not None else math.inf):
                 if tally.fights:
                     observation, info = env.reset()
+                    if info["n_restarts"]:
+                        # A reset restarts a game that has ended, also one whose window was closed meanwhile.
+                        _log.info("the window was closed between two fights")
+                        break
                 tally.wins += _fight(env, act, observation, info)
                 tally.fights += 1
                 _log.info("%d of %d fights won", tally.wins, tally.fights)
