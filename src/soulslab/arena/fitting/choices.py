@@ -30,12 +30,16 @@ TRUST = 0.7
 LEAST_INFORMATION = 0.7
 #: Factor of the intervals of weights, for the same reason as `TRUST`.
 WIDER = 1.4
-#: Possible shares of the pauses after which no attack fits, and of the further tries that fail.
+#: Ticks between two tries to choose an attack: a failed try is followed by a pause of a decision.
+RETRY_TICKS = TICKS_PER_DECISION + 1
+#: Possible shares of the first tries that fail, and of the further ones.
 FAILED_SHARES = np.linspace(0.0, 0.95, 12)
 #: Share of the waits that have other causes, such as rules that no boss file describes.
 OTHER_WAITS = 0.01
-#: Longest wait in ticks that is used, and how much longer than the longest wait a pause is considered at least.
-LONGEST_WAIT, BEYOND_WAITS = 600, 30
+#: Waits of this many ticks are not used: a boss file has no longer pauses.
+LONGEST_WAIT = 600
+#: Number of ticks beyond the longest wait that was seen, up to which the greatest pause is searched at least.
+BEYOND_WAITS = 30
 #: Cooldown in ticks that is assumed at most if no choice bounds it from below, and the longest one that is considered.
 USUAL_COOLDOWN, LONGEST_COOLDOWN = 240.0, 1200.0
 #: 95 % quantile of the normal distribution, for intervals of weights.
@@ -372,7 +376,7 @@ def _interval(values: NDArray[np.float64], likely: NDArray[np.float64], low: flo
 def pauses(
     o: Observations, durations: Mapping[str, Estimate], phase: int, phase_two_move: str | None
 ) -> tuple[Estimate, Estimate] | None:
-    """Return the least and the greatest pause after an attack in a phase, in ticks; None if too few were seen."""
+    """Return the least and the greatest pause after an attack in a phase, in ticks; None if there are under 3 waits."""
     waits = []
     for i, attack in enumerate(o.attacks[:-1]):
         if not (attack.is_attack and attack.is_complete):
@@ -386,7 +390,7 @@ def pauses(
         if row >= len(c.tick) or (c.phase[row] != phase and c.phase[row] != 0):
             continue
         wait = following.start - end - 1
-        if -o.step <= wait <= LONGEST_WAIT:  # before, the boss broke off the attack
+        if -o.step <= wait < LONGEST_WAIT:  # a shorter wait means that the boss broke off the attack
             waits.append(max(wait, 0))
     if len(waits) < 3:
         return None
@@ -399,29 +403,36 @@ def pauses(
 
 
 def greatest_pause(waits: NDArray[np.int64]) -> Estimate:
-    """Return the greatest pause, given waits for the next attack, in ticks.
+    """Return the greatest pause in ticks, with a 90 % interval.
 
     A pause is uniform between the least and the greatest one. If no attack fits at its end, the boss tries again every
-    6 ticks, which makes the wait longer. How often that happens is unknown, and has a uniform prior.
+    `RETRY_TICKS`, which makes the wait longer. The share of the first tries that fail, that of the further ones, and
+    the greatest pause have uniform priors.
+
+    Args:
+        waits: (N,) times from the end of an attack to the start of the next one, from 0 to `LONGEST_WAIT` - 1 ticks;
+            at least one.
     """
     low, longest = int(waits.min()), int(waits.max())
     ticks = np.arange(low, longest + 1)
-    greatest = np.arange(low + 1.0, longest + max(BEYOND_WAITS, longest - low) + 1)
-    # Probability of each pause for each greatest pause. The end is soft: durations are exact to a tick.
-    pause = np.clip(greatest - ticks[:, None] + 1, 0.0, 1.0) / (greatest - low + 1)
+    greatest = np.arange(low + 1.0, min(longest + max(BEYOND_WAITS, longest - low), LONGEST_WAIT) + 1)
+    # Probability of each pause for each greatest pause.
+    pause = (ticks[:, None] <= greatest) / (greatest - low + 1)
     counts = np.bincount(waits - low)
+    seen = np.flatnonzero(counts)
     logs = []
     for again in FAILED_SHARES:
         retried = np.zeros_like(pause)
-        for at in range(TICKS_PER_DECISION, len(ticks), TICKS_PER_DECISION):
-            before = slice(at - TICKS_PER_DECISION, min(at, len(ticks) - TICKS_PER_DECISION))
-            retried[at : at + TICKS_PER_DECISION] = (1 - again) * pause[before] + again * retried[before]
+        for at in range(RETRY_TICKS, len(ticks), RETRY_TICKS):
+            before = slice(at - RETRY_TICKS, min(at, len(ticks) - RETRY_TICKS))
+            retried[at : at + RETRY_TICKS] = (1 - again) * pause[before] + again * retried[before]
         for first in FAILED_SHARES:
-            known = (1 - OTHER_WAITS) * ((1 - first) * pause + first * retried)
-            logs.append(counts @ np.log(known + OTHER_WAITS / len(ticks)))
+            known = (1 - OTHER_WAITS) * ((1 - first) * pause[seen] + first * retried[seen])
+            logs.append(counts[seen] @ np.log(known + OTHER_WAITS / len(ticks)))
     likely = np.exp(np.array(logs) - np.max(logs)).sum(0)
     found = _interval(greatest, likely / likely.sum(), TAIL, 1 - TAIL)
-    return Estimate(found.value, found.low - 1, found.high + 1)
+    # The durations of attacks are exact to a tick.
+    return Estimate(found.value, found.low - 1, min(found.high + 1, LONGEST_WAIT))
 
 
 def _next_attack(o: Observations, i: int) -> Attack | None:

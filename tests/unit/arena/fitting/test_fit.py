@@ -136,10 +136,25 @@ def test_projectiles_of_an_attack_that_was_seen_a_few_times_are_found():
 def test_the_greatest_pause_is_found_in_waits_with_further_tries(first, again, n, error):
     """A first try fails with the probability ``first``, a further one with ``again``; pauses are 24 to 60 ticks."""
     rng = np.random.default_rng(0)
-    waits = [rng.integers(24, 61, n) + 6 * (rng.random(n) < first) * rng.geometric(1 - again, n) for _ in range(40)]
+    waits = [rng.integers(24, 61, n) + 7 * (rng.random(n) < first) * rng.geometric(1 - again, n) for _ in range(40)]
     found = [greatest_pause(each) for each in waits]
     assert np.mean([each.low <= 60 <= each.high for each in found]) >= 0.85
     assert np.median([abs(each.value - 60) for each in found]) <= error
+
+
+@pytest.mark.parametrize(
+    ("waits", "low", "high"),
+    [
+        ([30] * 20, 29, 32),
+        ([0, 0, 0], 0, 31),
+        ([*range(20, 51), 550], 40, 57),  # one wait has another cause
+        ([60, 500, 599], 60, 600),  # a boss file has no longer pauses
+        ([599, 599, 599], 598, 600),
+    ],
+)
+def test_the_greatest_pause_of_unusual_waits(waits, low, high):
+    found = greatest_pause(np.array(waits))
+    assert low <= found.low <= found.value <= found.high <= high
 
 
 def test_the_distance_of_follow_ups_may_be_longer_than_those_that_were_seen():
