@@ -104,8 +104,8 @@ class FitTrainingSettings(msgspec.Struct, frozen=True, kw_only=True):
         n_fights: Greedy fights of each evaluation.
         decisions: Decisions of each training, in which its schedules end; by default, those of the config.
         limit_s: Maximum training time per run (s).
-        n_refine_fights: Fights of each of two rounds that the policy then plays against the true boss, and learns from
-            (`soulslab.fights.refinement`), before it is evaluated again. 0 plays none.
+        n_refine_fights: Fights of each of at most two rounds that the policy then plays against the true boss, and
+            learns from (`soulslab.fights.refinement`). The last policy is evaluated. 0 plays none.
             Only with a fit and the use ``drawn``.
         refine_decisions: Decisions of the training of a round.
         online_decisions: Decisions in which Rainbow then learns in the true fights, with fights of the policy against

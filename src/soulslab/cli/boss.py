@@ -218,8 +218,8 @@ def refine(
 ) -> int:
     """Improve a policy for a fitted boss: it fights, its fights are recorded and fitted, and it trains on.
 
-    Ends after the training that follows a round with no more wins than the best one before it, or when a policy has won
-    all fights of a round.
+    Ends after the training that follows the last round, or a round with no more wins than the one before it, or when a
+    policy has won all fights of a round.
 
     Args:
         run: Folder of a run of fitted.toml.
@@ -257,5 +257,6 @@ def refine(
             _log.info("to resume: the same command with --resume")
         raise
     last = rows[-1]
-    _log.info("%s: %s", "won all fights" if last.refined == last.run else "trained with all recordings", last.refined)
+    how = "won all fights of its round" if last.refined == last.run else "was trained with all recordings"
+    _log.info("the policy that %s: %s", how, last.refined)
     return EXIT_OK

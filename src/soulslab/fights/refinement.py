@@ -156,6 +156,10 @@ def _resumed(out: Path, wanted: _State) -> _State:
                 f"the refinement was started with {name} = {was!r}, not {value!r}; continue it with the same value, or "
                 "choose another folder for a new one"
             )
+    if wanted.settings.max_rounds < len(state.rounds):
+        raise fail(
+            f"has {len(state.rounds)} rounds, more than max_rounds = {wanted.settings.max_rounds}; raise max_rounds"
+        )
     return state
 
 
@@ -168,11 +172,12 @@ def refine(
     *,
     resume: bool = False,
 ) -> Iterator[Round]:
-    """Yield each round after its fights, until a round has no more wins than the best one before it.
+    """Yield each round after its fights, until a round has no more wins than the one before it.
 
-    A training follows each round, also the last one, unless all of its fights were won. The policy to use is that of
-    `Round.refined` of the last round: it was trained with all recordings. Each fight is saved when it has been played.
-    SIGINT and SIGTERM during a training end the refinement after the training has been saved.
+    A training follows each round, also the last one, unless all of its fights were won; it begins when the next round
+    is requested, so the iterator must be consumed to its end. The policy to use is that of `Round.refined` of the last
+    round: it was trained with all recordings, or it won all fights of that round. Each fight is saved when it has been
+    played. SIGINT and SIGTERM during a training end the refinement after the training has been saved.
 
     Args:
         run: Folder of a PPO run in the simulator against a fitted boss; its policy fights first.
@@ -181,7 +186,8 @@ def refine(
         settings: Settings.
         open_sinks: Returns the telemetry sinks of a training, given its folder.
         resume: Whether to continue the refinement in ``out``. Its rounds are yielded again; what they hold is not
-            played, fitted or trained again. Only ``max_rounds`` may have changed.
+            played, fitted or trained again. Only ``max_rounds`` may have changed, and it must not be less than the
+            number of the rounds in ``out``.
 
     Raises:
         ConfigError: The run does not train with PPO against a fitted boss, or ``out`` exists; with ``resume``, ``out``
@@ -199,7 +205,7 @@ def refine(
         state = _resumed(out, state)
     fights = read_recorded_fights(recordings)
     ground, known = trained_facts(trained.env.options, run)
-    best = -1
+    n_before = -1
     for number in range(1, settings.max_rounds + 1):
         outcomes, recorded = _play_round(state, out, run, settings, number)
         fights += recorded
@@ -215,9 +221,9 @@ def refine(
             write_fit(fit_boss(fights, load_knight(), ground=ground, known=known), boss)
         if len(state.rounds) <= number:
             _train(_continued(trained, run, boss, settings, number), refined, open_sinks)
-        if n_wins <= best:
+        if n_wins <= n_before:
             return
-        run, best = refined, n_wins
+        run, n_before = refined, n_wins
 
 
 def _round_folder(out: Path, number: int) -> Path:

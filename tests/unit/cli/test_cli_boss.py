@@ -62,7 +62,7 @@ def test_a_boss_that_cannot_be_written(tmp_path, monkeypatch, capsys, name, file
     assert (tmp_path / "mine.toml").read_text() == "kept"
 
 
-def test_a_boss_is_recorded_and_fitted_from_an_empty_folder(tmp_path, monkeypatch, capsys):
+def test_a_boss_is_recorded_and_fitted_from_an_empty_folder(tmp_path, monkeypatch, capsys, caplog):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     assert cli.run(["boss", "record", "seen", "--boss", "trickster", "--minutes", "3"]) == 0
@@ -110,12 +110,15 @@ def test_a_boss_is_recorded_and_fitted_from_an_empty_folder(tmp_path, monkeypatc
     assert "toresume:thesamecommandwith--resume" in said
     assert not Path("rounds/round_2").exists()
     assert cli.run(refine) == 2
+    caplog.set_level("INFO", "soulslab")
     assert cli.run([*refine, "--resume"]) == 0
     assert progress.read_text().count('"TrainStarted"') == 2
     printed = capsys.readouterr()
     assert "or continue it with --resume" in printed.err
     for number in (1, 2):
         assert re.search(rf"round {number}: [012] of 2 fights won \(\d+ to \d+ %\)", printed.out)
+    assert "the policy that was trained with all recordings: rounds/round_2/run" in caplog.text
+    assert Path("rounds/round_2/run/policy.safetensors").exists()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -19,7 +18,7 @@ from soulslab.errors import RecordingError
 from soulslab.siphon.recording.committed_file import finish_commit, is_being_written
 from soulslab.siphon.recording.hdf5 import FORMAT
 
-COMMIT_DEADLINE_S = 2.0
+COMMIT_DEADLINE_S, RETRY_S = 2.0, 0.01
 _REQUIRED = ("timestamps", "game_time_s", "memory_data", "inputs", "latencies", "unreadable")
 
 
@@ -65,7 +64,7 @@ def read_recording(path: Path, *, with_frames: bool = True) -> Recording:
     Raises `RecordingError` if the file does not exist, is not a recording, or has a newer format.
     """
     finish_commit(path)
-    end_s = math.inf
+    end_s: float | None = None
     with Hdf5Reader() as reader:
         while True:
             try:
@@ -73,9 +72,10 @@ def read_recording(path: Path, *, with_frames: bool = True) -> Recording:
             except _UnreadableError:
                 # A commit may have happened between the parts that were read. The first attempt also starts a process,
                 # so the deadline begins after it.
-                end_s = min(end_s, time.monotonic() + COMMIT_DEADLINE_S)
+                end_s = time.monotonic() + COMMIT_DEADLINE_S if end_s is None else end_s
                 if time.monotonic() >= end_s or not is_being_written(path):
                     raise
+                time.sleep(RETRY_S)
 
 
 def _read_once(reader: Hdf5Reader, path: Path, *, with_frames: bool) -> Recording:
