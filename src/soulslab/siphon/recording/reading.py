@@ -18,7 +18,7 @@ from soulslab.errors import RecordingError
 from soulslab.siphon.recording.committed_file import finish_commit, is_being_written
 from soulslab.siphon.recording.hdf5 import FORMAT
 
-COMMIT_DEADLINE_S, RETRY_S = 2.0, 0.01
+COMMIT_DEADLINE_S, RETRY_S = 10.0, 0.01
 _REQUIRED = ("timestamps", "game_time_s", "memory_data", "inputs", "latencies", "unreadable")
 
 

@@ -15,6 +15,7 @@ from soulslab.errors import (
     WindowGoneError,
     WindowNotFoundError,
 )
+from soulslab.siphon.recording import reading
 from soulslab.siphon.recording import recording_writer as video
 from soulslab.siphon.recording.hdf5 import KEY_COLUMNS
 from soulslab.siphon.recording.reading import read_recording, video_frames
@@ -268,6 +269,25 @@ def test_a_write_failure_is_reported_and_the_game_continues(session, tmp_path, m
             recorder.stop()
     assert len(read_recording(tmp_path / "a.h5")) > 0
     session.step(Step(advance_s=0.1))
+
+
+def test_a_reading_that_a_commit_disturbs_is_repeated(session, tmp_path, monkeypatch):
+    readers, read_once = [], reading._read_once
+
+    def disturbed(reader, path, *, with_frames):
+        readers.append(reader)
+        if len(readers) == 1:
+            time.sleep(0.2)  # the start of the process takes longer than the deadline
+            raise reading._UnreadableError(path, "a commit happened")
+        return read_once(reader, path, with_frames=with_frames)
+
+    with Recorder(session, tmp_path / "a.h5", RecordingOptions(rate_hz=200)) as recorder:
+        wait_for(lambda: recorder.status().n_samples >= 3)
+    monkeypatch.setattr(reading, "_read_once", disturbed)
+    monkeypatch.setattr(reading, "COMMIT_DEADLINE_S", 0.1)
+    monkeypatch.setattr(reading, "is_being_written", lambda _: True)
+    assert len(read_recording(tmp_path / "a.h5")) >= 3
+    assert readers[0] is readers[1]
 
 
 def test_a_sampler_that_breaks_is_reported(session, tmp_path, monkeypatch):
