@@ -122,19 +122,25 @@ def test_live_page_shows_what_the_policy_computed_beside_twenty_viewers(live):
     live.wait_for_function("soulslabLive.speed === 0.25 && !soulslabLive.isLive && soulslabLive.head > 0")
     live.locator("#live").click()
     live.wait_for_function("soulslabLive.head > 5 && soulslabLive.speed === 1")
-    # Decisions of 40 ms are shown as they happen, so that their delay does not grow.
+    # Decisions are shown as they happen, every 40 ms on an idle machine, so that their delay does not grow.
     live.wait_for_function("soulslabLive.moments.length > 100")
-    delay_ms = "(({receivedMs, wall_ms}) => receivedMs - wall_ms)(soulslabLive.moments.at(-1))"
-    live.wait_for_function(f"{delay_ms} < 500")
+    live.wait_for_function("""(moments => {
+        const last = moments.at(-1);
+        const interval_ms = (last.receivedMs - moments.at(-101).receivedMs) / 100;
+        return last.receivedMs - last.wall_ms < 12.5 * interval_ms;
+    })(soulslabLive.moments)""")
     assert min(live.evaluate("viewers")) > 5_000  # each has received a decision with its picture
     check_widths(live)
 
 
-def test_decisions_are_consecutive_and_continue_after_a_reload(live):
+def test_decisions_are_in_order_and_continue_after_a_reload(live):
     live.wait_for_function("soulslabLive.moments.length > 15")
     steps = live.evaluate("soulslabLive.moments.map(each => [each.fight, each.decision])")
-    for (fight, step), (next_fight, next_step) in pairwise(steps):
-        assert (next_fight == fight and next_step == step + 1) or next_fight > fight
+    # A busy machine may leave some out.
+    assert all(step < next_step for step, next_step in pairwise(steps))
+    assert any(
+        fight == next_fight and next_step == step + 1 for (fight, step), (next_fight, next_step) in pairwise(steps)
+    )
     live.add_init_script("""
         window.sockets = [];
         window.WebSocket = class extends WebSocket { constructor(url) { super(url); sockets.push(this); } };
@@ -231,8 +237,9 @@ def test_open_pages_recover_from_a_restart_of_the_server_without_controls(root, 
     token_file(log).write_text(dashboard.token)
     with running_dashboard(root, log, "--read-only", port=dashboard.port, popen=ForkedPopen) as again:
         assert again.token == dashboard.token
-        live.wait_for_function("!soulslabLive.moments.length || soulslabLive.isConnected")
-        live.wait_for_function("soulslabLive.isConnected && soulslabLive.moments.length > 3")
+        # The page may be loaded again.
+        live.wait_for_function("!window.soulslabLive?.moments.length || soulslabLive.isConnected")
+        live.wait_for_function("window.soulslabLive?.isConnected && soulslabLive.moments.length > 3")
         expect(decisions).not_to_have_text(before)
         expect(runs.get_by_role("button", name="Compare")).to_be_visible()
         expect(runs.get_by_role("button", name="Start a run")).to_have_count(0)
