@@ -121,7 +121,7 @@ def test_the_keys_of_a_client_that_is_killed_are_released(toys, address):
             assert toys.toy.held == frozenset()
             start = other.read("ticks")
             assert other.step(STEP).snapshot["ticks"] == start + 1
-        assert set(shared_by_us()) <= set(known)
+        wait_until(lambda: set(shared_by_us()) <= set(known), "the server to close the memory of both clients")
 
 
 def test_an_idle_client_does_not_block_reading_clients(toys, address):
