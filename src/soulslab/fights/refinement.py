@@ -157,9 +157,8 @@ def _resumed(out: Path, wanted: _State) -> _State:
                 "choose another folder for a new one"
             )
     if wanted.settings.max_rounds < len(state.rounds):
-        raise fail(
-            f"has {len(state.rounds)} rounds, more than max_rounds = {wanted.settings.max_rounds}; raise max_rounds"
-        )
+        n_rounds, limit = len(state.rounds), wanted.settings.max_rounds
+        raise fail(f"has {n_rounds} rounds, more than max_rounds = {limit}; continue it with at least {n_rounds}")
     return state
 
 

@@ -36,7 +36,7 @@ RETRY_TICKS = TICKS_PER_DECISION + 1
 FAILED_SHARES = np.linspace(0.0, 0.95, 12)
 #: Share of the waits that have other causes, such as rules that no boss file describes.
 OTHER_WAITS = 0.01
-#: Waits of this many ticks are not used: a boss file has no longer pauses.
+#: Waits of at least this many ticks are not used: a boss file has no longer pauses.
 LONGEST_WAIT = 600
 #: Number of ticks beyond the longest wait that was seen, up to which the greatest pause is searched at least.
 BEYOND_WAITS = 30

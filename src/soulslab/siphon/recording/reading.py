@@ -72,8 +72,9 @@ def read_recording(path: Path, *, with_frames: bool = True) -> Recording:
             except _UnreadableError:
                 # A commit may have happened between the parts that were read. The first attempt also starts a process,
                 # so the deadline begins after it.
-                end_s = time.monotonic() + COMMIT_DEADLINE_S if end_s is None else end_s
-                if time.monotonic() >= end_s or not is_being_written(path):
+                now_s = time.monotonic()
+                end_s = now_s + COMMIT_DEADLINE_S if end_s is None else end_s
+                if now_s >= end_s or not is_being_written(path):
                     raise
                 time.sleep(RETRY_S)
 

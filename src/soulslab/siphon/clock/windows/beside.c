@@ -1,5 +1,5 @@
 /* The library beside the game: it lies in the folder of the game under the name of the game's XInput library, so Windows
- * loads it with the game, whoever starts the game.
+ * loads it with the game, however the game is started.
  *
  * It forwards all functions to the library whose name it has: to the one that was in the folder before, or to that of the
  * system. It makes a clock page that no session controls yet, and loads the clock library from the same folder. A session
