@@ -53,7 +53,7 @@ class MemoryBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
         """Return the settings of ``critic``: short runs in the first phase of the boss, without memory."""
         env = msgspec.structs.replace(train.env, options={**train.env.options, "phase": "1"})
         train = msgspec.structs.replace(train, env=env)
-        return cls(train=train, seeds=(30, 31, 32), n_steps=2_000_000, memory=0)
+        return cls(train=train, seeds=(30, 31, 32, 33, 34, 35), n_steps=2_000_000, memory=0)
 
     def quick(self) -> MemoryBenchSettings:
         """Return settings for a run of half a minute, in which little is learned."""
