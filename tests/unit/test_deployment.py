@@ -1,4 +1,4 @@
-"""The files of deploy/, which no container runtime has run here: they are valid, and agree with the command line."""
+"""The files of deploy/ are valid, and agree with each other and with the command line."""
 
 import json
 import re

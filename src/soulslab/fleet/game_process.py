@@ -52,6 +52,7 @@ from soulslab.learn.environment import TRAINING, environment_seed, make_vector, 
 from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.network_policy import NetworkPolicy
 from soulslab.learn.policy_header import Header
+from soulslab.learn.recent_rate import RecentRate
 from soulslab.learn.replay.step_rows import row_type
 from soulslab.learn.stop_request import StopRequest
 from soulslab.learn.torch_device import one_core
@@ -98,7 +99,7 @@ class _Game:
         self._state = "waiting"
         self._stepped_at: float | None = None
         self._weights_at: float | None = None
-        self._measured = (time.monotonic(), 0, 0.0)
+        self._step_rate = RecentRate(time.monotonic(), 0)
 
     def play(self) -> None:
         """Play until there is a reason to end; raises FleetError or ConfigError if this game is refused."""
@@ -270,10 +271,6 @@ class _Game:
         # Read before the clock: the playing thread may change them meanwhile, and no age is negative.
         stepped_at, weights_at = self._stepped_at, self._weights_at
         now, status = time.monotonic(), self._status.read()
-        at, n_steps, rate = self._measured
-        if now - at >= 1.0:
-            rate = (status.n_steps - n_steps) / (now - at)
-            self._measured = now, status.n_steps, rate
         late_s = lateness_quantile_s(self._status.lateness(), 0.99)
         return Lease(
             worker=self._settings.name,
@@ -284,7 +281,7 @@ class _Game:
             soulslab=VERSION,
             role=self._settings.role,
             n_steps=status.n_steps,
-            steps_per_second=rate,
+            steps_per_second=self._step_rate.update(now, status.n_steps),
             n_late=status.n_late,
             lateness_p99_ms=1000.0 * late_s if late_s is not None else None,
             n_dropped=end.n_dropped,

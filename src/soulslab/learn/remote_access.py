@@ -34,10 +34,19 @@ class RemoteAccess(msgspec.Struct, frozen=True, kw_only=True):
 
 def server_context(access: RemoteAccess) -> ssl.SSLContext:
     """Return the TLS context of a server; raises ``ConfigError`` if certificate and key cannot be used."""
+    for name in ("certificate", "key"):
+        path: Path = getattr(access, name)
+        try:
+            path.open("rb").close()
+        except OSError as error:
+            raise ConfigError(
+                f"{path} cannot be read: {error.strerror}; give a PEM file that the user of this process may read",
+                path=name,
+            ) from error
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(access.certificate, access.key)
-    except (OSError, ssl.SSLError) as error:
+    except OSError as error:
         raise ConfigError(
             f"certificate {access.certificate} and key {access.key} cannot be used: {error.strerror or error}; "
             f"give two PEM files that match",

@@ -38,7 +38,7 @@ class TrainProgress(msgspec.Struct, frozen=True, tag=True, kw_only=True):
         env_steps: Game decisions taken, all environments together.
         total_steps: Game decisions at which the run is complete.
         seconds: Training time, including the time before a resume (s).
-        steps_per_second: Game decisions per second since the last message.
+        steps_per_second: Game decisions per second in the last 10 s.
         n_fights: Finished episodes.
         win_rate: Share of wins among the last finished fights, 1000 of PPO and 100 of Rainbow, 0..1.
         mean_return: Mean return of those episodes.

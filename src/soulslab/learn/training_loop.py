@@ -33,6 +33,7 @@ from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.evaluated_fights import N_FIGHTS, append_evaluated_fights
 from soulslab.learn.live_feed import LiveFeed
 from soulslab.learn.policy_header import Player
+from soulslab.learn.recent_rate import RecentRate
 from soulslab.learn.run_folder import (
     BEST_POLICY_NAME,
     MILESTONES,
@@ -104,6 +105,7 @@ class TrainingLoop:
         self._started, self._seconds_before = time.monotonic(), 0.0
         self._saved_at_s = self._reported_at_s = 0.0
         self._reported_steps = 0
+        self._step_rate = RecentRate(0.0, 0)
         self._is_reported = True
         self._is_resumed = False
         self._requests = RunRequests(folder.path)
@@ -289,7 +291,7 @@ class TrainingLoop:
             env_steps=env_steps,
             total_steps=self._settings.run.total_steps,
             seconds=seconds,
-            steps_per_second=(env_steps - self._reported_steps) / passed,
+            steps_per_second=self._step_rate.update(seconds, env_steps),
             n_fights=episodes.n_episodes,
             win_rate=episodes.win_rate,
             mean_return=episodes.mean_return,
@@ -348,6 +350,7 @@ class TrainingLoop:
         self._algorithm.load(checkpoint)
         self._started = time.monotonic()
         self._reported_steps = self._algorithm.env_steps
+        self._step_rate = RecentRate(self._seconds_before, self._reported_steps)
         self._is_resumed = True
 
     def _win_rate(self) -> float | None:
