@@ -38,8 +38,15 @@ class LearnerTask(msgspec.Struct, frozen=True, kw_only=True):
     settings: RainbowSettings
 
     def digest(self) -> str:
-        """Return the digest of the task with its settings, 16 hexadecimal digits."""
-        unnamed = msgspec.structs.replace(self, name="")
+        """Return the digest of the task with its settings, 16 hexadecimal digits.
+
+        The folder that contains the recorded fights does not matter: stored runs stay valid if it is moved.
+        """
+        shown = self.settings.demonstrations
+        shown = msgspec.structs.replace(shown, path=Path(shown.path).name)
+        unnamed = msgspec.structs.replace(
+            self, name="", settings=msgspec.structs.replace(self.settings, demonstrations=shown)
+        )
         return hashlib.sha256(msgspec.msgpack.encode(unnamed, order="deterministic")).hexdigest()[:16]
 
 

@@ -40,7 +40,8 @@ def test_digests_depend_on_the_relevant_settings(config):
     tasks = contestants(config, (0, 1), 1000, Path("shown"), has_tuned_peers=True)
     digests = [task.digest() for task in tasks]
     assert len(set(digests)) == len(tasks)
-    assert [task.digest() for task in contestants(config, (0, 1), 1000, Path("shown"), has_tuned_peers=True)] == digests
+    moved = contestants(config, (0, 1), 1000, Path("moved/shown"), has_tuned_peers=True)
+    assert [task.digest() for task in moved] == digests
     assert replace(tasks[0], name="another name").digest() == digests[0]
     other = contestants(config, (0, 1), 1001, Path("shown"), has_tuned_peers=True)
     changed = [a != b.digest() for a, b in zip(digests, other, strict=True)]
@@ -48,7 +49,7 @@ def test_digests_depend_on_the_relevant_settings(config):
 
 
 def test_the_published_recipe_has_the_published_settings(config):
-    """Issue 5: dueling double DQN, 128 wide, n-step 4, uniform 100 k, batch 64, one update per step, epsilon 0.1."""
+    """Dueling double DQN, 128 wide, n-step 4, uniform 100 k, batch 64, one update per step, epsilon 0.1."""
     recipe = published(config)
     learner, network, memory = recipe.learner, recipe.network, recipe.replay
     assert (network.is_dueling, learner.is_double, set(network.widths)) == (True, True, {128})
