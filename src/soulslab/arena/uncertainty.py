@@ -214,8 +214,9 @@ def number_type(place: str) -> inspect.IntType | inspect.FloatType:
 def number_bounds(place: str) -> tuple[float, float]:
     """Return the least and the greatest number that a boss file may have at a place."""
     kind = number_type(place)
-    least = kind.ge if kind.ge is not None else -MAX_NUMBER if kind.gt is None else kind.gt + _JUST
-    most = kind.le if kind.le is not None else MAX_NUMBER if kind.lt is None else kind.lt - _JUST
+    just = 1 if isinstance(kind, inspect.IntType) else _JUST
+    least = kind.ge if kind.ge is not None else -MAX_NUMBER if kind.gt is None else kind.gt + just
+    most = kind.le if kind.le is not None else MAX_NUMBER if kind.lt is None else kind.lt - just
     return least, most
 
 
