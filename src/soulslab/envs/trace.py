@@ -267,7 +267,8 @@ class TraceWriter(Closing):
         self._file.create_dataset("keys", data=[" ".join(keys) for keys in trace.held], dtype=text)
         self._file.create_dataset("frame_hashes", data=trace.frame_hashes)
         columns = trace.columns
-        unreadable = np.array([~column.is_readable for column in columns.values()], np.uint8).reshape(len(columns), -1)
+        unreadable = np.array([~column.is_readable for column in columns.values()], np.uint8)
+        unreadable = unreadable.reshape(len(columns), len(trace))  # also without columns
         data_set = self._file.create_dataset("unreadable", data=unreadable.T)
         data_set.attrs["attribute_names"] = list(columns) or h5py.Empty(text)
         values = self._file.create_group("values")

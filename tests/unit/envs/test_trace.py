@@ -163,6 +163,13 @@ def test_a_file_contains_the_complete_trace(tmp_path):
         assert file["frames"].compression == "gzip"
 
 
+def test_a_trace_of_a_game_without_attributes(tmp_path):
+    trace = msgspec.structs.replace(make_trace(3), columns={})
+    found = read_trace(write(tmp_path / "toy.h5", trace))
+    assert (found.columns, len(found)) == ({}, 3)
+    assert first_difference(trace, found) is None
+
+
 def test_a_file_that_was_not_finished_is_deleted(tmp_path):
     path = tmp_path / "toy.h5"
     with pytest.raises(ZeroDivisionError), TraceWriter(path) as writer:

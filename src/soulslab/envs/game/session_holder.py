@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TypeAlias
 
-from soulslab.errors import ServerUnavailableError, SiphonError, WaitTimeoutError
+from soulslab.errors import ServerUnavailableError, SessionStateError, SiphonError, WaitTimeoutError
 from soulslab.games.self_check import Verdict, check_session
 from soulslab.siphon.session import LOADING, Session
 
@@ -57,10 +57,13 @@ class SessionHolder:
 
     @property
     def session(self) -> Session:
-        """The session; it is opened if it is not open yet. Raises `SiphonError` if that or the check fails."""
+        """The session; it is opened if it is not open yet.
+
+        Raises `SiphonError` if that or the check fails, or if a given session was closed.
+        """
         if self._session is None:
             if self._factory is None:
-                raise AssertionError("there is neither a session nor a factory")
+                raise SessionStateError("the environment and its session are closed; make both anew")
             with self.gate:
                 self._session = self._factory(self.seed)
                 _pause_if_lockstep(self._session)
@@ -110,6 +113,7 @@ class SessionHolder:
     def close(self) -> None:
         """Close the session; a second call does nothing."""
         session, self._session = self._session, None
+        self._is_checked = False
         if session is not None:
             session.close()
 

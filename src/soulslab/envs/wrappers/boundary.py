@@ -335,7 +335,7 @@ def boundary_of_walk(walk: ArrayLike, options: WalkOptions | None = None) -> Bou
         options: Widths, gaps and grid; None uses the defaults.
 
     Raises:
-        EnvironmentUsageError: The walk has no position, or is too wide for the grid.
+        EnvironmentUsageError: The walk has no position, is too wide for the grid, or its positions are too far apart.
     """
     options = options or WalkOptions()
     options.check()
@@ -409,8 +409,15 @@ def _draw_ground(cells: Points, extent: Points, options: WalkOptions) -> NDArray
     picture = np.zeros((height, width), np.uint8)
     shifted = np.round(cells * (1 << _SHIFT_BITS)).astype(np.int32)
     breaks = np.flatnonzero(np.hypot(*np.diff(cells, axis=0).T) * options.cell_m > options.jump_m) + 1
+    if len(breaks) and len(breaks) == len(cells) - 1:
+        raise EnvironmentUsageError(
+            f"no two consecutive positions of the walk are within jump_m ({options.jump_m} m) of each other; record "
+            f"more positions per second, or increase jump_m"
+        )
     thickness = max(1, round(2 * options.reach_m / options.cell_m))
     for part in np.split(shifted, breaks):
+        if len(part) == 1:  # OpenCV draws no line through one point
+            part = np.repeat(part, 2, axis=0)  # noqa: PLW2901
         cv2.polylines(picture, [part.reshape(-1, 1, 2)], False, 1, thickness, cv2.LINE_8, _SHIFT_BITS)
     return _close_gaps(picture, options)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from soulslab.arena.knight_file import load_knight
 from soulslab.envs.arguments import check_choice, check_names
 from soulslab.envs.wrappers.boundary import Boundary
 from soulslab.envs.wrappers.duel_source import FIGHTERS, Env, Wrapper, WritesQuantities, check_knows, duel_of, game_of
-from soulslab.errors import EnvironmentUsageError, NotResetError
+from soulslab.errors import EnvironmentUsageError, NotResetError, SiphonError
 
 ON_EXIT = ("teleport", "terminate", "truncate")
 REFUNDS = ("hit", "time", "phase")
@@ -78,10 +79,12 @@ class SafeGround(Wrapper, RecordConstructorArgs):
         observation, info = self.env.reset(seed=seed, options=options)
         if self._game is not None:
             check_knows(self._game, "SafeGround(on_exit='teleport')", "player.position")
+        position = np.array(self._duel.duel_state["player_pose"][:2])
         self._height_m = float(self._duel.duel_state["player_pose"][2])
         self._n_teleports = 0
         self._is_over = False
-        return observation, info
+        distance_m = self._boundary.distance(position)
+        return observation, {**info, "ground": self._ground(distance_m, is_outside=self._is_outside(distance_m))}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """See `gymnasium.Env.step`.
@@ -95,9 +98,7 @@ class SafeGround(Wrapper, RecordConstructorArgs):
         state = self._duel.duel_state
         position = np.array(state["player_pose"][:2])
         distance_m = self._boundary.distance(position)
-        is_low = self._lowest_m is not None and state["player_pose"][2] < self._lowest_m
-        is_falling = is_low or int(state.player_animation) in _FALL_ANIMATIONS
-        is_outside = distance_m < -self._beyond_m or is_falling
+        is_outside = self._is_outside(distance_m)
         is_teleported = False
         if not is_outside:
             self._height_m = float(state["player_pose"][2])
@@ -108,13 +109,22 @@ class SafeGround(Wrapper, RecordConstructorArgs):
             else:
                 self._is_over = True
                 terminated, truncated = self._on_exit == "terminate", self._on_exit == "truncate"
-        ground = {
-            "is_outside": bool(is_outside),
+        ground = self._ground(distance_m, is_outside=is_outside, is_teleported=is_teleported)
+        return observation, reward, terminated, truncated, {**info, "ground": ground}
+
+    def _is_outside(self, distance_m: float) -> bool:
+        """Return whether the player has left the ground, given its distance to the edge."""
+        state = self._duel.duel_state
+        is_low = self._lowest_m is not None and bool(state["player_pose"][2] < self._lowest_m)
+        return bool(distance_m < -self._beyond_m or is_low or int(state.player_animation) in _FALL_ANIMATIONS)
+
+    def _ground(self, distance_m: float, *, is_outside: bool, is_teleported: bool = False) -> dict[str, Any]:
+        return {
+            "is_outside": is_outside,
             "distance_m": distance_m,
             "is_teleported": is_teleported,
             "n_teleports": self._n_teleports,
         }
-        return observation, reward, terminated, truncated, {**info, "ground": ground}
 
     def _teleport(self, env: WritesQuantities, position: NDArray[np.float64]) -> None:
         """Move the player back. In real time it must not die or fall meanwhile, so flags of the game protect it."""
@@ -191,7 +201,7 @@ class HealthRefund(Wrapper, RecordConstructorArgs):
             self._game.write_quantities({"player.no_death": True})
         self._read_state()
         self._time_s = float(info["game_time_s"])
-        return observation, info
+        return observation, {**info, "refund": _refund(dict.fromkeys(FIGHTERS, 0.0), dict.fromkeys(FIGHTERS, 0.0))}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """See `gymnasium.Env.step`."""
@@ -208,15 +218,15 @@ class HealthRefund(Wrapper, RecordConstructorArgs):
         if written:
             self._game.write_quantities(written)
             self._hp |= {name.removesuffix(".hp"): value for name, value in written.items()}
-        refund = {f"{who}_lost": lost[who] for who in FIGHTERS} | {f"{who}_given": given[who] for who in FIGHTERS}
-        return observation, reward, terminated, truncated, {**info, "refund": refund}
+        return observation, reward, terminated, truncated, {**info, "refund": _refund(lost, given)}
 
     def close(self) -> None:
-        """Reset the flag of ``keeps_alive``, and close the environment."""
+        """Reset the flag of ``keeps_alive`` unless the game cannot be written any more, and close the environment."""
         keeps_alive, self._keeps_alive = self._keeps_alive, False
         try:
             if keeps_alive and self._hp:
-                self._game.write_quantities({"player.no_death": False})
+                with contextlib.suppress(SiphonError):  # a game that has ended has no flag
+                    self._game.write_quantities({"player.no_death": False})
         finally:
             super().close()
 
@@ -235,3 +245,8 @@ class HealthRefund(Wrapper, RecordConstructorArgs):
             "phase": self._share * missing * has_new_phase,
         }
         return float(min(due[self._when], missing))
+
+
+def _refund(lost: Mapping[str, float], given: Mapping[str, float]) -> dict[str, float]:
+    """Return ``info["refund"]``."""
+    return {f"{who}_lost": lost[who] for who in FIGHTERS} | {f"{who}_given": given[who] for who in FIGHTERS}

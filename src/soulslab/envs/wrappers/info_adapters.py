@@ -42,8 +42,10 @@ class FightReport(Wrapper, RecordConstructorArgs):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """See `gymnasium.Env.step`."""
         observation, reward, terminated, truncated, info = self.env.step(action)
-        if (terminated or truncated) and "fight" not in info and "failure" not in info:
-            info["fight"] = self.get_wrapper_attr("fight_report")()
+        if (terminated or truncated) and "failure" not in info:
+            fight = info.get("fight")
+            if fight is None or not fight["n_decisions"]:  # UniformInfo reports an empty fight until its end
+                info = {**info, "fight": self.get_wrapper_attr("fight_report")()}
         return observation, reward, terminated, truncated, info
 
 

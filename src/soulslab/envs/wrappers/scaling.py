@@ -137,7 +137,7 @@ class ScaleObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
     def _scale(self, key: str, values: NDArray[Any]) -> NDArray[Any]:
         if key in self._ranges:
             low, high = self._ranges[key]
-            share = (values - low) / (high - low)
+            share = (values - low) / np.where(high > low, high - low, 1.0)
         else:
             moments = self._moments[key]
             if not self.is_frozen:
@@ -174,7 +174,9 @@ def _ranges(
             raise EnvironmentUsageError(
                 f"ScaleObservation: ranges[{key!r}] must be two numbers or arrays: {error}"
             ) from error
-        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+        # A number that is constant in the environment's space is scaled to the lower end.
+        is_range = (low < high) if key in given else (low <= high)
+        if not (np.isfinite(low).all() and np.isfinite(high).all() and is_range.all()):
             raise EnvironmentUsageError(
                 f"ScaleObservation: {key!r} has no finite range; give it one in ranges, or use method='running'"
             )

@@ -93,7 +93,7 @@ class DodgeShaping(Wrapper, RecordConstructorArgs):
         self._windows = self._find_windows()  # of the boss of this fight
         self._before = self._duel.duel_state.copy()
         self._rewarded.clear()
-        return observation, info
+        return observation, _add_terms(info, 0.0, {"dodge_timed": 0.0, "dodge_panic": 0.0})
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """See `gymnasium.Env.step`."""
@@ -174,7 +174,7 @@ class EdgeShaping(Wrapper, RecordConstructorArgs):
         """See `gymnasium.Env.reset`."""
         observation, info = self.env.reset(seed=seed, options=options)
         self._last = self.potential(self._duel.duel_state)
-        return observation, info
+        return observation, _add_terms(info, 0.0, {"edge": 0.0})
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """See `gymnasium.Env.step`."""

@@ -122,3 +122,15 @@ def test_a_recorded_walk(tmp_path):
 def test_a_missing_recording(tmp_path):
     with pytest.raises(RecordingError):
         boundary_of_recording(tmp_path / "none.h5")
+
+
+def test_a_walk_with_too_few_positions_is_refused():
+    corners = CENTRE + 10.0 * np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]])
+    with pytest.raises(EnvironmentUsageError, match=r"no two consecutive positions .* within jump_m \(3.0 m\)"):
+        boundary_of_walk(corners)
+    square = boundary_of_walk(corners, WalkOptions(jump_m=11.0))
+    assert square.distance(CENTRE + 5.0) == pytest.approx(5.0 + 0.5, abs=0.25)
+
+
+def test_a_single_position_is_a_small_ground():
+    check_like_circle(boundary_of_walk(CENTRE[None], WalkOptions(reach_m=2.0)), 2.0)

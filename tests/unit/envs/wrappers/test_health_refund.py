@@ -174,3 +174,16 @@ def test_a_failed_refund_is_an_error_and_the_next_reset_recovers(make_live):
     env.reset(seed=0)
     assert inner.arena() is not arena
     env.step(NOTHING)
+
+
+def test_the_environment_of_a_game_that_has_ended_is_closed(make_live):
+    inner = make_live()
+    env = HealthRefund(inner, keeps_alive=True)
+    env.reset(seed=0)
+    arena = inner.arena()
+    arena.is_alive = False
+    with pytest.raises(ProcessExitedError):
+        env.step(NOTHING)
+    env.close()
+    with pytest.raises(NotResetError):
+        inner.step(NOTHING)

@@ -27,7 +27,7 @@ def observations(env, seed=0, n=60):
 
 @settings(max_examples=12)
 @given(
-    observation=st.sampled_from(["dict", "features"]),
+    observation=st.sampled_from(["dict", "boxes", "features"]),
     to=st.sampled_from([(-1.0, 1.0), (0.0, 1.0)]),
     method=st.sampled_from(["range", "running"]),
     seed=st.integers(0, 2**32),

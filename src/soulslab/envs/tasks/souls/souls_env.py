@@ -154,6 +154,8 @@ def make_souls_setup(
         options = msgspec.structs.replace(
             LAUNCH,
             display=connect.display or LAUNCH.display,
+            input_backend=connect.input_backend,
+            clock=connect.clock,
             allow_unknown_version=connect.allow_unknown_version,
             controller=f"an environment of {profile.name}",
         )

@@ -6,7 +6,7 @@ import pytest
 from soulslab.envs.game.session_holder import Deadline, SessionHolder
 from soulslab.envs.tasks.process.process_settings import read_settings
 from soulslab.envs.tasks.process.reset_procedure import ResetProcedure
-from soulslab.errors import ServerUnavailableError, WaitTimeoutError
+from soulslab.errors import ServerUnavailableError, SessionStateError, WaitTimeoutError
 from soulslab.testing.fake_session import FakeSession
 from support.toy_env import Toys, toy_env, toy_profile, toy_table
 
@@ -181,3 +181,20 @@ def test_seconds_are_rounded_up_to_whole_ticks():
     session.toy.pass_time = passed
     ResetProcedure(read_settings(profile), profile, is_read_only=False).run(SessionHolder(None, session), Deadline(60))
     assert seen[-1] == pytest.approx(7 * TICK_S)  # 6.6 ticks would end within a tick
+
+
+def test_a_session_that_is_opened_again_is_checked_again():
+    toys, checked = Toys(toy_table()), []
+    holder = SessionHolder(lambda _: toys())
+    holder.check = checked.append
+    for _ in range(2):
+        assert holder.session is toys.last
+        holder.close()
+    assert len(checked) == 2
+
+
+def test_a_given_session_cannot_be_used_after_it_was_closed():
+    holder = SessionHolder(None, FakeSession())
+    holder.close()
+    with pytest.raises(SessionStateError, match="the environment and its session are closed; make both anew"):
+        _ = holder.session

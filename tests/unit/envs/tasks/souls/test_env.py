@@ -10,6 +10,7 @@ from gymnasium import spaces
 
 from soulslab.envs.registration import ARENA_ID, SOULS_IDS
 from soulslab.envs.tasks.duel.duel_options import WindowOptions
+from soulslab.envs.tasks.souls import souls_env
 from soulslab.envs.tasks.souls.souls_env import SoulsDuelEnv
 from soulslab.errors import (
     EnvironmentUsageError,
@@ -19,6 +20,7 @@ from soulslab.errors import (
     UnknownBossError,
 )
 from soulslab.games import profile_path
+from soulslab.siphon.profile import load_profile
 from soulslab.siphon.rpc.server import serve
 from support.masked_game import MaskedSession
 
@@ -161,3 +163,20 @@ def test_a_game_that_is_not_installed_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(LaunchError, match="Steam was not found"):
         gymnasium.make("soulslab/EldenRingMargit-v0", launch=True)
+
+
+def test_a_launched_game_gets_the_clock_and_the_input_backend_of_the_options(monkeypatch):
+    """The game cannot be launched here, so the test stops where its session would be opened."""
+    asked = []
+
+    def open_session(_, options):
+        asked.append(options)
+        raise LaunchError("not here")
+
+    monkeypatch.setattr(souls_env, "_profile", lambda *_: load_profile(profile_path(Path("dark_souls_3"))))
+    monkeypatch.setattr(souls_env, "open_session", open_session)
+    env = gymnasium.make("soulslab/DarkSouls3Iudex-v0", launch=True, clock="lockstep", input_backend="pad")
+    with pytest.raises(LaunchError, match="not here"):
+        env.reset(seed=0)
+    env.close()
+    assert (asked[0].launch, asked[0].clock, asked[0].input_backend) == ("always", "lockstep", "pad")
