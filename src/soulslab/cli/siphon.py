@@ -121,7 +121,7 @@ def record(
         file: New file, such as fight.h5.
         seconds: Stop after this time; by default, Ctrl-C stops.
         rate_hz: Samples per second.
-        frames: raw: uncompressed, in the file; video: a video file beside it; none: only values.
+        frames: raw: every pixel, compressed without loss; video: a video file beside it; none: only values.
         attribute: Attribute to read; by default all; may be repeated.
         size_px: Width and height of the frames; by default, the size of the window.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -63,6 +64,8 @@ def serve(profile: Path, *, flags: AttachFlags = AttachFlags(), where: ServeFlag
 
     if where.allow_program and not where.public:
         raise ConfigError("is for the public protocol: add --public", source="--allow-program")
+    if where.allow_program and os.name == "nt":
+        raise ConfigError("is not available on Windows, where a program could not be ended", source="--allow-program")
     if where.token_file and not where.token:
         raise ConfigError("--no-token disables tokens; leave out one of the two", source="--token-file --no-token")
     if where.read_only and where.allow_raw_writes:
@@ -76,11 +79,11 @@ def serve(profile: Path, *, flags: AttachFlags = AttachFlags(), where: ServeFlag
     )
     check_access(options)  # before a game is started
     with open_local(profile, flags, is_read_only=where.read_only, with_window=True) as session:
-        public = _public_options(session.profile, where) if where.public else None
+        public = _public_options(session.profile, flags, where) if where.public else None
         serve_until_stopped(session, options, where.token_file, Console(soft_wrap=True), public)
 
 
-def _public_options(served: Profile, where: ServeFlags) -> PublicOptions:
+def _public_options(served: Profile, flags: AttachFlags, where: ServeFlags) -> PublicOptions:
     """Return the options of the public protocol. It has no game time, so its clients open the game in real time."""
     from soulslab.games import known_games, profile_path
     from soulslab.siphon.local import open_session
@@ -91,7 +94,13 @@ def _public_options(served: Profile, where: ServeFlags) -> PublicOptions:
     known = [*(load_profile(profile_path(Path(game))) for game in known_games()), served]
     return PublicOptions(
         open_session=open_session,
-        session=SessionOptions(launch="never", clock="realtime", deadline_s=10.0),
+        session=SessionOptions(
+            launch="never",
+            clock="realtime",
+            input_backend=flags.input,
+            allow_unknown_version=flags.allow_unknown_version,
+            deadline_s=10.0,
+        ),
         known={profile.process.executable: profile for profile in known},
         programs=tuple(where.allow_program or ()),
         recordings=where.recordings,

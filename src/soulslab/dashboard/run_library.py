@@ -237,6 +237,13 @@ class RunLibrary:
         step_ms = self.settings(run_id).get("env.options.step_ms")
         return step_ms / 1000.0 if isinstance(step_ms, int | float) and step_ms > 0 else DECISION_S
 
+    @property
+    def is_single(self) -> bool:
+        """Whether the folder is that of one run, the only one in this library."""
+        with self._lock:
+            self.run_ids()
+            return self._is_run
+
     def path(self, run_id: str) -> Path:
         """Return the folder of a run that is in the library."""
         return self.root if self._is_run else self.root / run_id

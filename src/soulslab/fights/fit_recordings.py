@@ -8,7 +8,6 @@ state of the duel beside each observation.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -33,6 +32,7 @@ from soulslab.arena.knight_file import load_knight
 from soulslab.arena.records import DECISION_S, TICKS_PER_S
 from soulslab.arena.uncertainty import uncertainty_path
 from soulslab.arena.vocabulary import BOSS_ANIMATIONS
+from soulslab.config.atomic_file import replace_file
 from soulslab.config.hdf5_files import Hdf5Node, Hdf5Reader
 from soulslab.config.writing import dump_settings
 from soulslab.envs.duels import decision_s
@@ -99,12 +99,9 @@ def write_fit(fit: Fit, out: Path) -> None:
     Raises `BossFileError` if they cannot be written.
     """
     for path, content in ((uncertainty_path(out), fit.uncertainty), (out, fit.boss)):
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
-            temporary.write_text(dump_settings(content), encoding="utf-8")
-            temporary.replace(path)
+            replace_file(path, dump_settings(content).encode())
         except OSError as error:
-            temporary.unlink(missing_ok=True)
             raise BossFileError(f"cannot be written: {error.strerror or error}", source=path) from error
 
 

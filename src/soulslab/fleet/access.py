@@ -23,6 +23,7 @@ from redis.exceptions import AuthenticationError, RedisError, ResponseError
 from redis.retry import Retry
 
 from soulslab.config import dump_settings, load_settings
+from soulslab.config.atomic_file import replace_file
 from soulslab.errors import ConfigError, FleetError
 from soulslab.learn.archive import writing
 
@@ -270,16 +271,5 @@ def write_access(path: Path, access: Access) -> None:
 
 def write_private(path: Path, data: bytes) -> None:
     """Write a file with the mode 600, atomically; raises CheckpointError if it cannot be written."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with writing(path):
-        temporary.unlink(missing_ok=True)
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(fd, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        replace_file(path, data, mode=0o600)

@@ -8,11 +8,9 @@ used.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -27,6 +25,7 @@ from safetensors.numpy import load as parse_tensors
 from safetensors.numpy import save as pack_tensors
 
 from soulslab import version
+from soulslab.config.atomic_file import replace_file
 from soulslab.config.input_files import parse_json, read_bytes
 from soulslab.errors import CheckpointError, CorruptCheckpointError, IncompatibleCheckpointError
 
@@ -36,9 +35,6 @@ _HEADER: Final = "soulslab"
 _DIGEST: Final = "sha256"
 _TEMPORARY: Final = re.compile(r"\..+\.(safetensors|toml|json)\.\d+\.tmp")
 _MAX_HEADER_BYTES: Final = 64 << 20
-_READERS_S = 5.0 if os.name == "nt" else 0.0
-"""Longest time for which a program that reads a file delays its replacement (s); on Windows it cannot be replaced."""
-
 _MAX_FILE_BYTES: Final = 16 << 30
 
 
@@ -126,30 +122,8 @@ def take_part(tensors: Mapping[str, NDArray[Any]], name: str) -> Tensors:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file so that it holds either the old or the new contents after a crash; see `writing`."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with writing(path):
-        try:
-            with temporary.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            _replace(temporary, path)
-        except BaseException:  # also remove the temporary file after KeyboardInterrupt
-            temporary.unlink(missing_ok=True)
-            raise
-
-
-def _replace(source: Path, target: Path) -> None:
-    """Replace a file; on Windows, wait for other programs that read it at this moment, such as virus scanners."""
-    end_s = time.monotonic() + _READERS_S
-    while True:
-        try:
-            source.replace(target)
-            break
-        except PermissionError:
-            if time.monotonic() >= end_s:
-                raise
-            time.sleep(0.02)
+        replace_file(path, data)
 
 
 def remove_temporary_files(folder: Path) -> None:

@@ -25,7 +25,6 @@ import os
 import secrets
 import socket
 import struct
-import tempfile
 import threading
 import time
 from collections import deque
@@ -38,6 +37,7 @@ import numpy as np
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 
+from soulslab.config.atomic_file import replace_file
 from soulslab.learn.environment import Info, first_lateness, first_result
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.policy_header import Player
@@ -186,10 +186,7 @@ class LiveFeed:
         try:
             self._server = socket.create_server(("127.0.0.1", 0))
             address = FeedAddress(port=self._server.getsockname()[1], key=self._key, pid=os.getpid())
-            # Temporary files can be read by their user only.
-            with tempfile.NamedTemporaryFile(dir=self._path.parent, prefix=f".{FEED_NAME}.", delete=False) as file:
-                file.write(msgspec.json.encode(address))
-            Path(file.name).replace(self._path)
+            replace_file(self._path, msgspec.json.encode(address), mode=0o600)
         except OSError as error:
             _log.warning("no live feed for the dashboard: %s", error)
             self.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -25,6 +26,8 @@ TAP_S: Final = 0.1
 #: Time between two parts of a mouse movement.
 MOVE_STEP_S: Final = 0.01
 PROMPT: Final = "> "
+#: Wall time that a paused game may take in addition to the requested time.
+SLACK_S: Final = 20.0
 
 
 class StreamResult(msgspec.Struct, frozen=True):
@@ -133,7 +136,7 @@ class ManualControl(Closing):
         if speed > 0.0:
             time.sleep(seconds / speed)
         else:
-            self.session.clock.advance(seconds)
+            self.session.clock.advance(seconds, deadline_s=seconds + SLACK_S)
 
     def _send(self) -> None:
         self.session.input.set_held(tuple(self._down))
@@ -255,6 +258,9 @@ COMMANDS: Final[dict[str, tuple[str, str, int, Callable[[Shell, list[str]], obje
 
 def _number(word: str) -> float:
     try:
-        return float(word)
-    except ValueError as error:
-        raise ConfigError("is not a number", source=word) from error
+        number = float(word)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ConfigError("is not a number", source=word)
+    return number

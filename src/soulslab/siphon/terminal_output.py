@@ -19,12 +19,15 @@ from rich.table import Table
 from rich.text import Text
 
 from soulslab.errors import (
+    AccessRefusedError,
     AttributeVersionError,
     ConfigError,
     ProcessExitedError,
+    ServerUnavailableError,
     SessionStateError,
     SiphonError,
     UnknownAttributeError,
+    WaitTimeoutError,
 )
 from soulslab.siphon.profile import Profile, Value
 from soulslab.siphon.recording.recorder import Recordable, Recorder, RecordingOptions, RecordingStatus
@@ -65,8 +68,10 @@ def attribute_table(game: Session, names: Iterable[str] | None = None) -> tuple[
     wanted = tuple(names) if names is not None else None
     try:
         values = game.snapshot(wanted)
-    except (ProcessExitedError, SessionStateError):
+    except (ProcessExitedError, SessionStateError, ServerUnavailableError, AccessRefusedError):
         raise
+    except WaitTimeoutError as error:  # single reads would wait as long, one after another
+        values = dict.fromkeys(wanted or game.profile.attributes, error)
     except SiphonError:
         values = {name: _read_or_error(game, name) for name in wanted or game.profile.attributes}
         if wanted is None:

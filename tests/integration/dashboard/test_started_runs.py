@@ -13,6 +13,7 @@ from soulslab.learn.run_requests import STOP_NAME, request
 from soulslab.learn.sinks import PROGRESS_NAME
 from support.browser import running_dashboard
 from support.forked import ForkedPopen
+from support.run_folders import started, write_run
 from support.waiting import wait_for
 
 COMMANDS = {
@@ -114,3 +115,12 @@ def test_empty_pages_say_what_to_do_and_a_run_is_started_stopped_and_resumed(tmp
             request(folder, STOP_NAME)
             wait_for_end(folder)
     assert not (tmp_path / "outside").exists()
+
+
+def test_no_run_is_started_beside_a_dashboard_of_one_run(tmp_path, open_page):
+    """It would be in the folder of the run, where the dashboard shows no other."""
+    write_run(tmp_path / "first", [started()])
+    with running_dashboard(tmp_path / "first", tmp_path / "dashboard.log") as dashboard:
+        page = open_page(dashboard.at("/"))
+        expect(page.get_by_role("link", name="first")).to_be_visible()
+        expect(page.get_by_role("button", name="Start a run")).to_have_count(0)

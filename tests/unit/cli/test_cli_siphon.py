@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from soulslab import cli
+from soulslab.cli import siphon_serve
+from soulslab.cli.game_session import AttachFlags
+from soulslab.cli.siphon_serve import ServeFlags
+from soulslab.games import profile_path
+from soulslab.siphon.profile import load_profile
 
 NAMES = ("attach", "watch", "read", "write", "scan", "capture", "record", "serve", "verify", "compare")
 NAMES += ("tap", "hold", "toggle", "move", "stream", "shell")
@@ -152,3 +158,9 @@ def test_an_error_in_a_profile_is_reported(capsys, file):
     file.write_text(file.read_text() + "[attributes.hp]\ntype = 'i32'\n")
     assert cli.run(["siphon", "attach", str(file)]) == 2
     assert "attributes.hp" in said(capsys)
+
+
+def test_public_clients_get_the_version_and_input_that_the_operator_chose():
+    flags = AttachFlags(allow_unknown_version=True, input="pad")
+    options = siphon_serve._public_options(load_profile(profile_path(Path("doom"))), flags, ServeFlags())
+    assert (options.session.allow_unknown_version, options.session.input_backend) == (True, "pad")

@@ -105,7 +105,7 @@ def test_a_file_that_another_program_reads_is_replaced_later(tmp_path, monkeypat
         return replace(source, target)
 
     monkeypatch.setattr(Path, "replace", refuse_three_times)
-    monkeypatch.setattr("soulslab.learn.archive._READERS_S", readers_s)
+    monkeypatch.setattr("soulslab.config.atomic_file._READERS_S", readers_s)
     if is_written:
         write_atomically(path, b"new")
     else:

@@ -125,10 +125,23 @@ def test_a_script_stops_at_its_first_mistake_and_the_prompt_continues(session):
     with pytest.raises(ConfigError, match="unknown command; did you mean 'toggle'") as caught:
         shell(session, "wait 0.1", "togle W", "get")
     assert caught.value.__notes__ == ["This was line 2: togle W"]
-    for line, message in (("hold W", "needs more arguments: hold KEY"), ("wait long", "long: is not a number")):
+    for line, message in (
+        ("hold W", "needs more arguments: hold KEY"),
+        ("wait long", "long: is not a number"),
+        ("wait nan", "nan: is not a number"),
+    ):
         with pytest.raises(ConfigError, match=message):
             shell(session, line)
     said = shell(session, "togle W", 'tap "W', "get player.hp", is_interactive=True)
     assert "did you mean 'toggle'" in said
     assert "cannot be split" in said
     assert "player.hp = " in said
+
+
+def test_a_paused_game_may_take_as_long_as_the_requested_time(session, monkeypatch):
+    """A game at its own speed takes 12 s of wall time for 12 s of game time, more than the clock's default deadline."""
+    deadlines = []
+    monkeypatch.setattr(session.clock, "advance", lambda _, deadline_s=10.0: deadlines.append(deadline_s))
+    ManualControl(session).tap(["W"], hold_s=12.0)
+    assert len(deadlines) == 1
+    assert deadlines[0] > 12.0

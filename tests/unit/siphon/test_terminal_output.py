@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from soulslab.errors import ConfigError, ProcessExitedError, UnknownAttributeError
+from soulslab.errors import (
+    AccessRefusedError,
+    ConfigError,
+    ProcessExitedError,
+    ServerUnavailableError,
+    UnknownAttributeError,
+    WaitTimeoutError,
+)
 from soulslab.siphon.profile import Attribute
 from soulslab.siphon.recording.reading import read_recording
 from soulslab.siphon.recording.recorder import RecordingOptions
@@ -63,6 +70,28 @@ def test_a_value_that_cannot_be_read_leaves_the_others(session):
     said = printed(table)
     assert "outside its plausible range" in said
     assert str(session.read("ticks")) in said
+
+
+@pytest.mark.parametrize("error", [ServerUnavailableError("gone"), AccessRefusedError("revoked")])
+def test_a_lost_server_is_an_error(session, monkeypatch, error):
+    monkeypatch.setattr(session, "snapshot", raising(error))
+    with pytest.raises(type(error)):
+        attribute_table(session)
+
+
+def test_a_busy_server_is_not_asked_for_each_value(session, monkeypatch):
+    monkeypatch.setattr(session, "snapshot", raising(WaitTimeoutError("the game to restart", 8.0)))
+    monkeypatch.setattr(session, "read", raising(AssertionError("it was asked again")))
+    table, n_errors = attribute_table(session, ["hp", "ticks"])
+    assert n_errors == 2
+    assert printed(table).count("the game to restart") == 2
+
+
+def raising(error):
+    def fail(*_):
+        raise error
+
+    return fail
 
 
 def test_a_game_that_has_ended_is_an_error(session):

@@ -78,7 +78,7 @@ def add(site: Site) -> None:
                 ui.html("<h1>Runs</h1>", sanitize=False)
                 counts = ui.label().classes("faint")
                 ui.space()
-                if not site.is_read_only:
+                if not (site.is_read_only or site.library.is_single):
                     ui.button("Start a run", on_click=lambda: _ask_for_run(site.library)).props("outline no-caps")
                 ui.button("Compare", on_click=lambda: _compare(tables[0])).props("outline no-caps")
             empty = ui.element("div")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import zipfile
 import zlib
 from functools import partial
@@ -12,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from soulslab.config.atomic_file import replace_file
 from soulslab.config.input_files import read_bytes
 from soulslab.errors import ConfigError
 
@@ -62,10 +62,7 @@ def read_npz(path: Path) -> dict[str, Any]:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file so that other processes see either the old contents or the new ones. Raises `ConfigError`."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
+        replace_file(path, data)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise ConfigError(f"cannot be written: {error.strerror}", source=path) from error

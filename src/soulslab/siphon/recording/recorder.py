@@ -20,12 +20,14 @@ from msgspec import Meta
 
 from soulslab.closing import Closing
 from soulslab.errors import (
+    AccessRefusedError,
     AttributeVersionError,
     EntityNotFoundError,
     ImplausibleValueError,
     MemoryAccessError,
     ProcessExitedError,
     RecordingError,
+    ServerUnavailableError,
     SessionStateError,
     SiphonError,
     UndecidedAttributeError,
@@ -44,6 +46,8 @@ MIN_QUEUED = 4
 MAX_QUEUED = 1024
 #: Interval between checks that the main thread of the program runs.
 LONGEST_WAIT_S = 0.25
+#: Errors that end a recording; others are failed samples.
+ENDS = (AccessRefusedError, ProcessExitedError, ServerUnavailableError, SessionStateError)
 _UNREADABLE = (EntityNotFoundError, ImplausibleValueError, MemoryAccessError, UndecidedAttributeError)
 
 _log = logging.getLogger(__name__)
@@ -248,7 +252,7 @@ class Recorder(Closing):
     def _sample_until_end(self) -> None:
         try:
             self._end = self._sample_on_time()
-        except (ProcessExitedError, SessionStateError) as error:
+        except ENDS as error:
             self._end = str(error)
             _log.warning("%s: the recording ends: %s", self.path.name, error)
         except Exception as error:  # noqa: BLE001  (a thread has no caller: `stop` raises it)
@@ -295,7 +299,7 @@ class Recorder(Closing):
         """Take one sample and queue it, or count why not."""
         try:
             sample = self._sample()
-        except (ProcessExitedError, SessionStateError):
+        except ENDS:
             raise
         except SiphonError as error:
             self._problem = str(error)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import Integer, Table, Trivia
 
+from soulslab.config.atomic_file import replace_file
 from soulslab.config.input_files import parse_toml, read_text
 from soulslab.errors import ProfileError
 from soulslab.siphon.profile import Attribute, Profile, ValueType
@@ -81,7 +81,8 @@ def edit_profile(file: Path, new: Profile) -> Iterator[tomlkit.TOMLDocument]:
         yield document
         edited = f"{tomlkit.dumps(document).rstrip()}\n"
         parse_profile(tomllib.loads(edited), str(file))
-        _replace(file, edited)
+        mode = stat.S_IMODE(file.stat().st_mode) if file.exists() else 0o644
+        replace_file(file, edited.encode(), mode=mode)
     except OSError as error:
         raise ProfileError(f"cannot be written: {error}", source=file) from error
     except (TOMLKitError, tomllib.TOMLDecodeError, RecursionError) as error:
@@ -146,19 +147,3 @@ def _new_document(profile: Profile) -> tomlkit.TOMLDocument:
         document.add(tomlkit.nl())
         document.append(name, tomlkit.item(table))
     return document
-
-
-def _replace(file: Path, text: str) -> None:
-    mode = file.stat().st_mode & 0o7777 if file.exists() else 0o644
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", newline="", dir=file.parent, prefix=f".{file.name}.", delete=False
-    ) as new:
-        try:
-            new.write(text)
-            new.flush()
-            os.fchmod(new.fileno(), mode)
-            os.fsync(new.fileno())
-            Path(new.name).replace(file)
-        except BaseException:
-            Path(new.name).unlink()
-            raise

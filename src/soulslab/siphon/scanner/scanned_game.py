@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -24,8 +25,8 @@ from soulslab.siphon.session import Frame, SessionOptions
 TAP_S = 0.1
 #: Wall time that the game may take in addition to the requested time.
 DEADLINE_S = 20.0
-#: SDL silently uses another driver if it cannot reach the display.
-ON_DISPLAY = {"SDL_VIDEODRIVER": "x11"}
+#: SDL silently uses another driver if it cannot reach the display of X.
+ON_DISPLAY = {"SDL_VIDEODRIVER": "x11"} if sys.platform == "linux" else {}
 #: Settings and saved games of the user must neither have an effect nor be changed.
 OWN_FOLDER = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"), "{directory}")
 

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from soulslab.errors import (
+    AccessRefusedError,
     RecordingError,
+    ServerUnavailableError,
     SessionStateError,
     UnknownAttributeError,
     WindowGoneError,
@@ -194,6 +196,18 @@ def test_the_end_of_the_game_ends_it(session, tmp_path):
     session.toy.is_alive = False
     wait_for(lambda: not recorder.status().is_recording)
     assert "has ended" in recorder.stop().end
+    assert len(read_recording(tmp_path / "a.h5")) >= 1
+
+
+@pytest.mark.parametrize("error", [ServerUnavailableError("the server is gone"), AccessRefusedError("revoked")])
+def test_the_loss_of_the_server_ends_it(session, tmp_path, monkeypatch, error):
+    def lost(*_):
+        raise error
+
+    recorder = Recorder(session, tmp_path / "a.h5")
+    monkeypatch.setattr(session, "snapshot", lost)
+    wait_for(lambda: not recorder.status().is_recording)
+    assert recorder.stop().end == str(error)
     assert len(read_recording(tmp_path / "a.h5")) >= 1
 
 
