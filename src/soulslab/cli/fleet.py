@@ -19,6 +19,7 @@ from soulslab.errors import ConfigError
 from soulslab.fleet.defaults import EPSILON_ALPHA, FROZEN_S, MAX_MEMORY_MB, SPOOL_MB
 
 if TYPE_CHECKING:
+    from soulslab.fleet.fleet_folder import FleetSettings
     from soulslab.fleet.messages import EvaluationStatus, Lease
     from soulslab.fleet.operating import FleetStatus, Order
 
@@ -107,12 +108,22 @@ def learn(*, flags: LearnFlags = LearnFlags()) -> int:
         )
     won = f", {100 * result.win_rate:.1f} % of fights won" if result.win_rate is not None else ""
     _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
+    again = f"soulslab fleet learn --resume {folder}{trust_flag(settings)}{_changed_flags(fleet_settings)}"
     if result.reason is StopReason.INTERRUPTED:
-        _log.info("to resume: soulslab fleet learn --resume %s%s", folder, trust_flag(settings))
+        _log.info("to resume: %s", again)
         return EXIT_INTERRUPTED
     if result.reason is StopReason.TIME:
-        log_completion(f"soulslab fleet learn --resume {folder}{trust_flag(settings)}")
+        log_completion(again)
     return EXIT_OK
+
+
+def _changed_flags(settings: FleetSettings) -> str:
+    """Return the flags that a resumed learner needs in order to have the same settings of the fleet."""
+    flags = {
+        "--max-memory-mb": (settings.max_memory_mb, MAX_MEMORY_MB),
+        "--epsilon-alpha": (settings.epsilon_alpha, EPSILON_ALPHA),
+    }
+    return "".join(f" {flag} {value}" for flag, (value, default) in flags.items() if value != default)
 
 
 @option_group
@@ -245,8 +256,11 @@ def _play_yourself(join: Path, flags: PlayFlags, out: Path) -> int:
         recorder = FightRecorder(out, game.header.env_id, game.options, "human", is_continued=out.exists())
         with recorder:
             tally = record_in_terminal(recorder, fight_seeds(0, 1, recorder.writer.seeds)[0], game.send)
-    n_fights = counted(tally.fights, "fight")
-    print_line(f"{n_fights}, {tally.wins} of them won; sent to the learner and recorded in {out}")
+    played = f"{counted(tally.fights, 'fight')}, {tally.wins} of them won"
+    if not game.is_sent:
+        print_line(f"{played}; recorded in {out}, but not all of them could be sent to the learner")
+        return EXIT_FAILED
+    print_line(f"{played}; sent to the learner and recorded in {out}")
     return EXIT_OK
 
 

@@ -31,6 +31,8 @@ JOIN_NAME: Final = "join.toml"
 
 _ADMIN: Final = "admin"
 _ADMIN_NAME: Final = "admin.toml"
+_GIVEN_NAME: Final = "given.toml"
+"""Credential for a server that was given, in place of `_ADMIN_NAME`, so that a resumed learner starts none."""
 _USERS_NAME: Final = "players.toml"
 _LOOPBACK: Final = "127.0.0.1"
 
@@ -75,36 +77,49 @@ class FleetFolder:
 
     def admin(self) -> Access:
         """Return the credential of the learner; raises ConfigError if the run has no fleet."""
-        path = self.path / _ADMIN_NAME
-        if not path.exists():
+        found = self.given() or self._own()
+        if found is None:
             raise ConfigError("has no fleet; start one with: soulslab fleet learn", source=self.run_dir)
-        return read_access(path)
+        return found
+
+    def given(self) -> Access | None:
+        """Return the credential of the learner for a server that was given; None if the learner starts its own."""
+        path = self.path / _GIVEN_NAME
+        return read_access(path) if path.exists() else None
+
+    def _own(self) -> Access | None:
+        path = self.path / _ADMIN_NAME
+        return read_access(path) if path.exists() else None
 
     def make(self, given: Access | None = None, listen: str = "") -> Access:
         """Return the credential of the learner; the first call makes it, for a new server or a given one.
 
-        ``listen`` is ``host:port`` of a new server, with TLS; "" is an address of this machine alone. Raises
-        ConfigError for another address than that of the first call, because it is in the join files, and for one that
-        means all addresses of this machine, because no other machine could use it.
+        ``listen`` is ``host:port`` of a new server, with TLS; "" is an address of this machine alone. A later call
+        without both arguments returns the same credential. Raises ConfigError for another server or address than that
+        in the join files, and for an address that means all addresses of this machine, because no other machine could
+        use it.
         """
         if listen:
             _refuse_unspecified(listen)
-        path = self.path / _ADMIN_NAME
         with writing(self.path):
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = read_access(path) if path.exists() else None
-        if found is not None and given is None:
-            if listen and found.address != f"rediss://{listen}":
-                raise ConfigError(
-                    f"is not the address in the join files of this run, {found.address}; remove {self.path} and start "
-                    "the games with the new join file",
-                    source=f"--listen {listen}",
-                )
-            return found
-        if given is None:
-            given = self._new_access(listen)
-        write_access(path, given)
-        return given
+        stored, own = self.given(), self._own()
+        known = stored or own
+        wanted = given.address if given is not None else f"rediss://{listen}" if listen else ""
+        has_other_run = given is not None and known is not None and given.run != known.run
+        if known is not None and self.users() and ((wanted and wanted != known.address) or has_other_run):
+            raise ConfigError(
+                f"is not the server in the join files of this run, {known.address} (run {known.run}); leave it out, or "
+                f"remove {self.path} and start the games with the new join file",
+                source=f"--redis {given.address} (run {given.run})" if given is not None else f"--listen {listen}",
+            )
+        if given is not None:
+            write_access(self.path / _GIVEN_NAME, given)
+            return given
+        if known is None:
+            known = self._new_access(listen)
+            write_access(self.path / _ADMIN_NAME, known)
+        return known
 
     def certificates(self, access: Access) -> Certificates | None:
         """Return the certificates of the server that a learner starts; None without TLS."""

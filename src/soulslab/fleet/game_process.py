@@ -281,6 +281,7 @@ class _Game:
             soulslab=VERSION,
             role=self._settings.role,
             n_steps=status.n_steps,
+            n_pushed=end.n_pushed,
             steps_per_second=self._step_rate.update(now, status.n_steps),
             n_late=status.n_late,
             lateness_p99_ms=1000.0 * late_s if late_s is not None else None,

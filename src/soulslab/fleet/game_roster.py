@@ -17,6 +17,8 @@ from soulslab.fleet.stream_reader import GameName
 
 AHEAD_S: Final = 1.0
 """Time for which a simulator may be ahead of the learner, at the speed at which the learner takes its rows (s)."""
+STALL_S: Final = 5.0
+"""Time after which rows that a waiting game has sent, and that did not arrive, are taken for lost (s)."""
 MIN_ROWS_AHEAD: Final = 8
 MAX_ROWS_AHEAD: Final = 100
 """Bounds of the rows of each environment by which a simulator may be ahead; the old weights of many rows learn less."""
@@ -48,6 +50,13 @@ class Pace(NamedTuple):
         return Pace(n_taken, now, n_taken + int(window))
 
 
+class _Stall(NamedTuple):
+    """Rows that were taken from a game that has sent all that it may, unchanged since a time (monotonic, s)."""
+
+    n_taken: int
+    since: float
+
+
 class GameRoster:
     """The games with a lease. A game without a sign of life for `messages.LEASE_S` is lost, and what it holds is freed.
 
@@ -65,6 +74,8 @@ class GameRoster:
         self._leases: dict[GameName, Lease] = {}
         self._numbers: dict[GameName, int | None] = {}  # None for games that do not explore
         self._paces: dict[GameName, Pace] = {}
+        self._n_lost: dict[GameName, int] = {}
+        self._stalls: dict[GameName, _Stall] = {}
         self._n_dropped_before = 0
         self._was_behind = False
         self._malformed: set[str] = set()
@@ -86,7 +97,8 @@ class GameRoster:
             _log.info("game %s has gone", self._leases[name].worker)
             self._n_dropped_before += self._leases[name].n_dropped
             self._numbers.pop(name, None)
-            self._paces.pop(name, None)
+            for known in (self._paces, self._n_lost, self._stalls):
+                known.pop(name, None)
             client.hdel(self._keys.orders, name.incarnation)
         for name in found.keys() - self._numbers.keys():
             self._numbers[name] = self._free_number() if found[name].role == "exploring" else None
@@ -101,7 +113,7 @@ class GameRoster:
             pace = self._paces.get(name)
             if pace is None or not is_behind:
                 pace = pace or Pace(0, 0.0, 0)
-                n_taken = self._channel.n_taken(name)
+                n_taken = self._n_taken(name, lease, pace)
                 self._paces[name] = pace.after(n_taken, lease.n_envs, was_behind=self._was_behind)
             number = self._numbers[name]
             exponent = epsilon_exponent(number, self._alpha) if number is not None else 1.0
@@ -111,6 +123,26 @@ class GameRoster:
         for first in range(0, len(orders), _N_WRITTEN):
             write(client, "HSET", self._keys.orders, *orders[first : first + _N_WRITTEN])
         self._was_behind = is_behind
+
+    def _n_taken(self, name: GameName, lease: Lease, pace: Pace) -> int:
+        """Return the number of rows that were taken from a game, or that will never arrive.
+
+        A learner does not know the rows that another one took before it, without a state of the fleet or with an older
+        one, and a game drops rows for which there is no space. A simulator would wait forever for rows to be taken.
+        """
+        n_taken = self._channel.n_taken(name) + self._n_lost.get(name, 0)
+        has_sent_all = lease.state == "waiting" and not lease.n_unsent_bytes and not self._channel.has_entries
+        if not has_sent_all or lease.n_pushed < pace.n_allowed or n_taken >= lease.n_pushed:
+            self._stalls.pop(name, None)
+            return n_taken
+        now = time.monotonic()
+        stall = self._stalls.get(name)
+        if stall is None or stall.n_taken != n_taken:
+            self._stalls[name] = _Stall(n_taken, now)
+        elif now - stall.since >= STALL_S:
+            self._n_lost[name] = self._n_lost.get(name, 0) + lease.n_pushed - n_taken
+            n_taken = lease.n_pushed
+        return n_taken
 
     def _read_leases(self, client: Redis) -> dict[GameName, Lease]:
         leases, malformed = read_leases(client, self._run)

@@ -7,10 +7,10 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from redis import Redis
@@ -96,7 +96,7 @@ def learn(
     Args:
         settings: Settings of the run; their type selects the algorithm.
         run_dir: Folder of the run; its join file is ``join.toml``.
-        redis: Administrator's access to a server that already runs.
+        redis: Administrator's access to a server that already runs; a resumed run has that of its first start.
         fleet: Settings of the fleet.
         resume: Whether to continue from the newest checkpoint, of a fleet or of one process.
         sinks: Telemetry sinks; closed when training ends.
@@ -108,11 +108,14 @@ def learn(
     """
     folder = FleetFolder(run_dir)
     access = folder.make(redis, fleet.listen)
+    is_given = folder.given() is not None
+    if is_given:
+        _check_server(access)  # before a join file names it
     if not folder.users():
         folder.invite(run_dir / JOIN_NAME)
     run = FleetRun(access, fleet)
     with ExitStack() as parts:
-        if redis is None:
+        if not is_given:
             server = RedisServer(
                 folder.redis_path,
                 access,
@@ -121,14 +124,15 @@ def learn(
             )
             server.start(folder.users())
             parts.callback(server.close)
-            parts.enter_context(closing(_Watcher(server, folder, run)))
-        refuse_open_server(access)
+            parts.enter_context(closing(_Watcher(lambda: _watch_server(server, folder, run))))
+            refuse_open_server(access)
         client = parts.enter_context(closing(connect(access)))
         parts.callback(_remove_status, client, access.run)
         with server_errors(access):
-            if redis is not None:
-                _check_settings(client, access.address)
+            if is_given:
                 _set_users(client, folder, access.run)
+                watched = parts.enter_context(closing(connect(access)))
+                parts.enter_context(closing(_Watcher(lambda: _restore_users(watched, folder, access.run))))
             write(client, "SET", Keys(access.run).control, msgspec.json.encode(Control()))
         _log.info("games join with: soulslab fleet play %s", run_dir / JOIN_NAME)
         result = train(settings, run_dir, resume=resume, sinks=sinks, fleet=run)
@@ -138,12 +142,10 @@ def learn(
 
 
 class _Watcher:
-    """A thread that restarts the Redis server when it has ended."""
+    """A thread that looks after the Redis server."""
 
-    def __init__(self, server: RedisServer, folder: FleetFolder, run: FleetRun) -> None:
-        self._server = server
-        self._folder = folder
-        self._run = run
+    def __init__(self, look_after: Callable[[], None]) -> None:
+        self._look_after = look_after
         self._is_closing = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="soulslab-fleet-redis", daemon=True)
         self._thread.start()
@@ -155,8 +157,30 @@ class _Watcher:
 
     def _watch(self) -> None:
         while not self._is_closing.wait(_WATCH_S):
-            self._server.watch(self._folder.users())
-            self._run.note_restarts(self._server.n_restarts)
+            self._look_after()
+
+
+def _watch_server(server: RedisServer, folder: FleetFolder, run: FleetRun) -> None:
+    """Restart the server of the learner if it has ended."""
+    server.watch(folder.users())
+    run.note_restarts(server.n_restarts)
+
+
+def _restore_users(client: Redis, folder: FleetFolder, run: str) -> None:
+    """Make the users that a given server has lost, for example because it was restarted without a file of users."""
+    with suppress(RedisError):  # the transport reports a server that does not answer
+        known: Any = client.acl_users()  # before the files, so that a user who is revoked meanwhile is not made again
+        for user in folder.users():
+            if user.name not in known:
+                set_user(client, run, user)
+                _log.warning("the server had lost the user %s, and has it again", user.name)
+
+
+def _check_server(access: Access) -> None:
+    """Check a server that was given; raises ConfigError if it is open to everybody, or may remove data."""
+    refuse_open_server(access)
+    with closing(connect(access)) as client, server_errors(access):
+        _check_settings(client, access.address)
 
 
 def _check_settings(client: Redis, address: str) -> None:

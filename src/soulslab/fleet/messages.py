@@ -18,6 +18,7 @@ from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 from soulslab.errors import FleetError
 from soulslab.fleet.access import Access, Keys, connect
 from soulslab.learn.telemetry import Evaluated
+from soulslab.version import VERSION
 
 LEASE_S: Final = 10.0
 """Time after which a game without a sign of life counts as lost (s)."""
@@ -76,6 +77,7 @@ class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     soulslab: _Word
     role: Role = "exploring"
     n_steps: _Count = 0
+    n_pushed: _Count = 0
     steps_per_second: Annotated[float, Meta(ge=0.0, le=1e9)] = 0.0
     n_late: _Count = 0
     lateness_p99_ms: Annotated[float, Meta(ge=0.0, le=1e9)] | None = None
@@ -200,17 +202,26 @@ def read_leases(client: Redis, run: str) -> tuple[dict[tuple[str, str], Lease], 
     return leases, malformed
 
 
+class _Version(msgspec.Struct, frozen=True):
+    """The version in a `RunDescription`, which all versions have."""
+
+    soulslab: str = ""
+
+
 def wait_for_description(access: Access, is_to_wait: Callable[[], bool]) -> RunDescription | None:
     """Return the description of the run once the learner has written it; None when it is no longer to wait.
 
+    The server keeps the description of a learner that has ended. If that had another version, the next one may not.
+
     Raises FleetError if the server refuses the user, or has a certificate of another authority or address.
     """
-    shown = ""
+    shown, keys = "", Keys(access.run)
     with closing(connect(access)) as client:
         while is_to_wait():
             try:
-                data: Any = client.get(Keys(access.run).description)
-                if data is not None:
+                data: Any = client.get(keys.description)
+                found = _Version() if data is None else msgspec.json.decode(data, type=_Version)
+                if data is not None and (found.soulslab == VERSION or client.get(keys.learner) is not None):
                     return msgspec.json.decode(data, type=RunDescription)
                 problem = "the learner has not started"
             except (AuthenticationError, NoPermissionError) as error:

@@ -108,8 +108,9 @@ def read_cluster(path: Path) -> ClusterSettings:
 class _Learner:
     """The learner; Ray starts it again after a failure, and it resumes the run."""
 
-    def learn(self, data: bytes) -> TrainResult:
-        """Train until the run is complete; the settings of the cluster are JSON."""
+    def learn(self, data: bytes, working_dir: str) -> TrainResult:
+        """Train until the run is complete; the settings of the cluster are JSON, with paths relative to a folder."""
+        os.chdir(working_dir)  # an actor starts in the folder in which the cluster was started
         # Imported here, because the driver and the actors that start games do not need torch, which takes a second.
         from soulslab.fleet.learning import learn  # noqa: PLC0415
 
@@ -167,7 +168,11 @@ def up(settings: ClusterSettings) -> TrainResult:
     Raises ConfigError for wrong settings of the run, FleetError if the cluster cannot be reached, the learner failed,
     or all games gave up.
     """
-    settings = msgspec.structs.replace(settings, run_dir=str(Path(settings.run_dir).resolve()))
+    settings = msgspec.structs.replace(
+        settings,
+        config=str(config_path(settings.config).resolve()),
+        run_dir=str(Path(settings.run_dir).resolve()),
+    )
     _run_settings(settings)  # reports errors before anything starts
     folder = FleetFolder(Path(settings.run_dir))
     folder.make(listen=settings.listen)
@@ -205,7 +210,7 @@ def _run(settings: ClusterSettings, folder: FleetFolder) -> TrainResult:
     _report_missing(settings)
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     learner = ray.remote(_Learner).options(**_RESTARTED, num_cpus=1, scheduling_strategy=here).remote()
-    result = learner.learn.remote(msgspec.json.encode(settings))
+    result = learner.learn.remote(msgspec.json.encode(settings), str(Path.cwd()))
     join = (folder.run_dir / JOIN_NAME).read_bytes()
     names = [(worker, f"worker-{i}-{j}") for i, worker in enumerate(settings.workers) for j in range(worker.count)]
     playing = {name: _start_worker(worker, name, join) for worker, name in names}

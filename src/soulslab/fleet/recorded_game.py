@@ -38,6 +38,7 @@ class RecordedGame(AbstractContextManager["RecordedGame"]):
     Attributes:
         header: Header of the learner's policy, with the environment.
         options: Options of the environment, with the weights of the reward of this moment.
+        is_sent: Whether the server has acknowledged all episodes; known at the end.
     """
 
     def __init__(self, join: Path, name: str = "", functions: Mapping[str, str] | None = None) -> None:
@@ -54,6 +55,7 @@ class RecordedGame(AbstractContextManager["RecordedGame"]):
         env = gymnasium.make(self.header.env_id, **self.options)
         self._layout = Layout(env.observation_space, self.header.env_id)
         env.close()
+        self.is_sent = False
         self._n_steps = 0
         spool = Spool(Path(tempfile.gettempdir()), SPOOL_MB << 20)
         self._end = RedisActorEnd(access, self._name, 1, row_type(self._shape), spool, policy.weights())
@@ -62,14 +64,17 @@ class RecordedGame(AbstractContextManager["RecordedGame"]):
             self.options = scale_reward(self.options, weights.reward_factors)
 
     def send(self, episode: Episode) -> None:
-        """Send an episode of the environment of the run."""
+        """Send an episode of the environment of the run; raises FleetError if server or learner refuse this game."""
+        order = self._end.order
+        if refusal := self._end.refusal or (order.refusal if order is not None else ""):
+            raise FleetError(self._name, f"nothing more is taken from this game: {refusal}")
         self._end.push(rows_of_episode(episode, self._shape, self._layout, self.header.extras))
         self._n_steps += len(episode.actions)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end.close(DRAIN_S)
+        self.is_sent = self._end.close(DRAIN_S)
 
     def _lease(self) -> Lease:
         return Lease(

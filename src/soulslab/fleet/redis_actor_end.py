@@ -41,6 +41,8 @@ MAX_WAIT_S: Final = 1.5
 """Longest time between two attempts to reach the server (s): a game connects again within 3 s after an interruption."""
 MAX_REFUSED_S: Final = 1.0
 """Longest time between two attempts if it answers, but refuses messages because it is full (s)."""
+REFUSAL_S: Final = 5.0
+"""Time after which a server that refuses the user of this game is believed (s)."""
 
 _POLL_S: Final = 0.1
 """Longest time between two checks whether orders and weights are to be fetched (s)."""
@@ -74,6 +76,7 @@ class RedisActorEnd:
         self.order: GameOrder | None = None
         self.met_learner_at = time.monotonic()
         self.refusal = ""
+        self._refused_since: float | None = None
         self.n_pushed = 0
         self._access = access
         self._worker = worker
@@ -176,17 +179,18 @@ class RedisActorEnd:
             self._changed.notify()
             return self._changed.wait_for(lambda: self._refresh_at > 0.0, deadline_s)
 
-    def close(self, deadline_s: float = 0.0) -> None:
-        """Send what is left until the deadline, end the lease, and stop; what is not sent by then is lost.
+    def close(self, deadline_s: float = 0.0) -> bool:
+        """Send what is left until the deadline, end the lease, and stop; return whether everything was sent.
 
-        A server that refuses this game takes nothing, so there is no wait for it.
+        What is not sent is lost. A server that refuses this game takes nothing, so there is no wait for it.
         """
-        self.flush(0.0 if self.refusal else deadline_s)
+        is_sent = self.flush(0.0 if self.refusal else deadline_s) and self._failure is None
         with self._changed:
             self._is_closing = True
             self._changed.notify()
         self._thread.join()
         self._spool.close()
+        return is_sent
 
     def _is_sent(self) -> bool:
         return not self._rows and not self._results and not len(self._spool)
@@ -240,6 +244,7 @@ class RedisActorEnd:
         if refused is not None:
             raise refused
         if batch or is_due:
+            self._refused_since = None
             self._failures.end()
 
     def _is_due(self) -> bool:
@@ -344,5 +349,11 @@ class RedisActorEnd:
 
     def _note_failure(self, error: RedisError) -> None:
         if isinstance(error, AuthenticationError | NoPermissionError):
-            self.refusal = f"{self._access.address} refuses the user {self._access.user}: {error}"
+            # A given server may lose its users when it is restarted; the learner makes them again.
+            now = time.monotonic()
+            self._refused_since = self._refused_since or now
+            if now - self._refused_since >= REFUSAL_S:
+                self.refusal = f"{self._access.address} refuses the user {self._access.user}: {error}"
+        else:
+            self._refused_since = None
         self._failures.begin(error)

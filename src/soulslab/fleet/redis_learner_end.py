@@ -125,6 +125,11 @@ class RedisLearnerEnd:
         return self._lanes.n_waiting
 
     @property
+    def has_entries(self) -> bool:
+        """Whether messages have arrived that were not taken yet."""
+        return self._reader.has_entries
+
+    @property
     def delay_p95_s(self) -> float | None:
         """95th percentile of the time from a step to the learner over the last messages (s); None without one."""
         return float(np.quantile(list(self._delays), 0.95)) if self._delays else None

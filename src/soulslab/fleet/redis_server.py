@@ -77,11 +77,16 @@ class RedisServer:
         return self._child.pid if self._child is not None else None
 
     def start(self, users: Iterable[JoinUser]) -> None:
-        """Start the server, and wait until it answers; raises FleetError with the end of its log otherwise."""
+        """Start the server, and wait until it has loaded its data; raises FleetError with the end of its log otherwise.
+
+        A server that answers may load for as long as its data needs.
+        """
         deadline = time.monotonic() + START_DEADLINE_S
         with closing(connect(self._access)) as client:
             self._launch(users)
-            while not self._answers(client):
+            while (is_loading := self._is_loading(client)) is not False:
+                if is_loading:
+                    deadline = time.monotonic() + START_DEADLINE_S
                 if self._child is None or self._child.poll() is not None or time.monotonic() > deadline:
                     self.close()
                     raise FleetError(
@@ -129,13 +134,13 @@ class RedisServer:
             self._pipe.release()
             self._pipe = None
 
-    def _answers(self, client: Redis) -> bool:
-        """Return whether this server answers, and not another one at its address."""
+    def _is_loading(self, client: Redis) -> bool | None:
+        """Return whether this server loads its data; None if it, or another one at its address, does not answer."""
         try:
-            info: Any = client.info("server")
+            info: Any = client.info()
         except RedisError:
-            return False
-        return bool(info["process_id"] == self.pid)
+            return None
+        return bool(info["loading"]) if info["process_id"] == self.pid else None
 
     def _launch(self, users: Iterable[JoinUser]) -> None:
         program = shutil.which("redis-server")

@@ -170,6 +170,11 @@ class StreamReader:
         with self._changed:
             self._duty = duty
 
+    @property
+    def has_entries(self) -> bool:
+        """Whether messages have arrived that were not taken yet."""
+        return bool(self._entries)
+
     def wait(self, timeout_s: float) -> None:
         """Wait until messages have arrived, at most for a time."""
         with self._changed:
@@ -247,9 +252,11 @@ class StreamReader:
         """Find the streams of games that have started."""
         self.clock.synchronise(client)
         prefix, excess, foreign = self._keys.steps_of_all, set(), []
-        n_of_user = Counter(name.user for name in self._read)
-        for key in client.scan_iter(match=f"{prefix}*", count=1000):
-            name = GameName(*key.decode(errors="replace").removeprefix(prefix).partition(":")[::2])
+        keys = list(client.scan_iter(match=f"{prefix}*", count=1000))
+        names = [GameName(*key.decode(errors="replace").removeprefix(prefix).partition(":")[::2]) for key in keys]
+        # Positions of earlier games are kept, also after their streams were removed.
+        n_of_user = Counter(name.user for name in names if name in self._read)
+        for key, name in zip(keys, names, strict=True):
             if name in self._read:
                 continue
             if not _INCARNATION.fullmatch(name.incarnation):

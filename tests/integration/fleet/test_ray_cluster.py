@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from benchmarks.fleet_processes import FleetProcesses
 from soulslab.errors import ConfigError, FleetError
 from soulslab.fleet.access import read_access
+from soulslab.learn.configs import config_path
 from support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the server runs on Linux")
@@ -98,6 +100,20 @@ def fleet(tmp_path):
 
 def write_cluster(fleet, path, n_steps):
     path.write_text(CLUSTER.format(run_dir=fleet.run_dir, n_steps=n_steps))
+
+
+def test_a_relative_config_is_that_of_the_command(read_cluster, tmp_path, monkeypatch):
+    """The learner runs where the cluster was started, perhaps in another folder with a file of this name."""
+    from soulslab.fleet import ray_cluster  # noqa: PLC0415
+
+    started = []
+    monkeypatch.setattr(ray_cluster, "_connect", lambda _: None)
+    monkeypatch.setattr(ray_cluster, "_run", lambda settings, _: started.append(settings))
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(config_path("rainbow.toml"), "mine.toml")
+    Path("cluster.yaml").write_text("run_dir: run\nconfig: mine.toml\nworkers: [{}]\n")
+    ray_cluster.up(read_cluster(Path("cluster.yaml")))
+    assert (started[0].config, started[0].run_dir) == (str(tmp_path / "mine.toml"), str(tmp_path / "run"))
 
 
 def test_actors_of_ray_complete_a_run(fleet, tmp_path):

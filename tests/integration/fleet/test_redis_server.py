@@ -15,7 +15,7 @@ import redis
 from msgspec.structs import replace
 
 from soulslab.errors import ConfigError, FleetError
-from soulslab.fleet import learning
+from soulslab.fleet import learning, redis_actor_end
 from soulslab.fleet.access import (
     Keys,
     connect,
@@ -27,11 +27,15 @@ from soulslab.fleet.access import (
     write_access,
 )
 from soulslab.fleet.fleet_folder import FleetFolder
-from soulslab.fleet.messages import Control
+from soulslab.fleet.messages import Control, RunDescription, wait_for_description
 from soulslab.fleet.operating import give_order, read_status
 from soulslab.fleet.playing import PlaySettings, play
+from soulslab.fleet.redis_actor_end import RedisActorEnd
 from soulslab.fleet.redis_server import RedisServer, free_port, remove_user, set_user
+from soulslab.fleet.spool import Spool
+from soulslab.version import VERSION
 from support.redis import redis_server
+from support.steps import ROW, some_weights, steps
 from support.waiting import wait_for
 
 PARENT = """
@@ -176,6 +180,18 @@ def test_what_is_acknowledged_survives_sigkill(served, admin):
     wait_for(lambda: length() == 1, "the restarted server")
 
 
+def test_it_has_loaded_its_data_when_it_has_started(served, admin):
+    """It answers before, and refuses all commands but a few."""
+    admin.config_set("appendfsync", "no")  # only to fill it faster
+    with admin.pipeline(transaction=False) as pipe:
+        for number in range(30_000):
+            pipe.xadd("soulslab:test:steps:play-1:0123456789abcdef", {b"c": bytes(600)}, id=f"{number + 1}-0")
+        pipe.execute()
+    served.server.close()
+    served.server.start(served.users)
+    assert admin.xlen("soulslab:test:steps:play-1:0123456789abcdef") == 30_000
+
+
 def test_a_full_memory_refuses_writes_and_removes_nothing(tmp_path):
     with redis_server(tmp_path, max_memory_mb=16) as served:
         client = connect(served.learner)
@@ -226,6 +242,64 @@ def test_a_revoked_credential_is_refused_at_once(served, admin):
         assert game.ping()
 
 
+def test_users_that_a_given_server_has_lost_are_made_again_but_no_revoked_one(served, admin, tmp_path, caplog):
+    folder = FleetFolder(tmp_path / "run")
+    folder.make(served.learner)
+    kept, revoked = folder.invite(tmp_path / "kept.toml"), folder.invite(tmp_path / "revoked.toml")
+    folder.revoke(revoked.name)
+    learning._restore_users(admin, folder, served.learner.run)
+    with closing(connect(read_access(tmp_path / "kept.toml"))) as client:
+        assert client.ping()
+    assert revoked.name not in admin.acl_users()
+    assert f"had lost the user {kept.name}" in caplog.text
+    caplog.clear()
+    learning._restore_users(admin, folder, served.learner.run)
+    assert not caplog.text
+
+
+def test_a_game_waits_a_moment_for_its_user_before_it_gives_up(served, admin, tmp_path, monkeypatch):
+    monkeypatch.setattr(redis_actor_end, "REFUSAL_S", 1.0)
+    remove_user(admin, served.game.user)
+    with closing(actor_end(served, tmp_path)) as end:
+        wait_for(lambda: end._refused_since is not None, "the refusal")
+        assert end.refusal == ""
+        set_user(admin, "test", served.users[0])
+        wait_for(lambda: end._refused_since is None, "the connection")
+        remove_user(admin, served.game.user)
+        wait_for(lambda: end.refusal, "the refusal")
+        assert "refuses the user play-1" in end.refusal
+
+
+def test_a_game_that_ends_knows_whether_everything_was_sent(served, tmp_path):
+    for is_sent in (True, False):
+        end = actor_end(served, tmp_path)
+        if not is_sent:
+            served.server.close()
+        end.push(steps(0, 5))
+        assert end.close(5.0 if is_sent else 0.5) is is_sent
+
+
+def actor_end(served, folder):
+    return RedisActorEnd(served.game, "game", 1, ROW, Spool(folder, 1 << 20), some_weights(0).tensors)
+
+
+def test_a_game_waits_for_the_learner_if_the_last_one_had_another_version(served, admin):
+    keys = Keys(served.learner.run)
+    old = RunDescription(soulslab="0.0.1", header={}, seed=0, alone_s=1.0)
+    new = replace(old, soulslab=VERSION)
+    admin.set(keys.description, msgspec.json.encode(old))
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(wait_for_description, served.game, lambda: True)
+        with pytest.raises(TimeoutError):
+            waiting.result(1.0)
+        admin.set(keys.description, msgspec.json.encode(new))
+        assert waiting.result() == new
+    # A learner that runs has the version in the description.
+    admin.set(keys.description, msgspec.json.encode(old))
+    admin.set(keys.learner, "{}")
+    assert wait_for_description(served.game, lambda: True) == old
+
+
 def test_the_reason_is_reported_if_a_server_cannot_start(lasting, tmp_path):
     second = RedisServer(tmp_path / "second", lasting[0].learner, max_memory_mb=16)
     with pytest.raises(FleetError, match="Address already in use"):
@@ -260,5 +334,25 @@ def test_games_of_other_machines_use_tls_with_the_authority_of_the_fleet(tmp_pat
     finally:
         server.close()
     assert folder.make() == admin
-    with pytest.raises(ConfigError, match="not the address in the join files"):
+    with pytest.raises(ConfigError, match="is not the server in the join files"):
         folder.make(listen="127.0.0.1:1")
+
+
+def test_the_server_of_a_run_is_that_of_its_join_files(tmp_path, lasting):
+    given = lasting[0].learner
+    own, other = FleetFolder(tmp_path / "own"), FleetFolder(tmp_path / "other")
+    own.make()
+    own.invite(tmp_path / "join.toml")
+    with pytest.raises(
+        ConfigError, match=rf"--redis {given.address} \(run test\): is not the server in the join files"
+    ):
+        own.make(given)
+    assert own.admin().address == read_access(tmp_path / "join.toml").address
+    other.make(replace(given, address="redis://127.0.0.1:1"))  # a mistake, before there is a join file
+    other.make(given)
+    other.invite(tmp_path / "join.toml")
+    assert other.make() == other.given() == other.admin() == given  # as in the command that resumes the run
+    with pytest.raises(ConfigError, match="is not the server in the join files"):
+        other.make(replace(given, run="another"))
+    changed = replace(given, password=new_password())
+    assert other.make(changed) == other.admin() == changed

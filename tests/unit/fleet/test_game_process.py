@@ -23,6 +23,6 @@ def test_a_step_while_a_lease_is_made_leaves_no_negative_age(tmp_path, monkeypat
         return read()
 
     monkeypatch.setattr(game._status, "read", read_during_a_step)
-    lease = game._lease(SimpleNamespace(incarnation="0123456789abcdef", n_dropped=0, n_unsent_bytes=0))
+    lease = game._lease(SimpleNamespace(incarnation="0123456789abcdef", n_pushed=0, n_dropped=0, n_unsent_bytes=0))
     assert msgspec.convert(msgspec.to_builtins(lease), Lease) == lease
     assert lease.idle_s >= 0.0

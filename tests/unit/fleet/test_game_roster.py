@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from soulslab.errors import ConfigError
-from soulslab.fleet import messages, redis_learner_end, stream_reader
+from soulslab.fleet import game_roster, messages, redis_learner_end, stream_reader
 from soulslab.fleet.access import Keys, connect
 from soulslab.fleet.chunk import encode_chunk
 from soulslab.fleet.game_roster import MAX_ROWS_AHEAD, MIN_ROWS_AHEAD, GameRoster, Pace
@@ -115,6 +115,51 @@ def test_games_beyond_the_limit_of_a_join_file_are_refused_with_the_reason(
         assert first.order.refusal == ""
         assert numbers_of(learner.take()) == [0, 1, 2, 3, 4]
     assert "more than 1 games use the join file of play-1; the others are refused" in caplog.text
+
+
+@posix
+def test_games_that_ended_long_ago_do_not_count_for_the_limit_of_a_join_file(served, admin, new_game, monkeypatch):
+    monkeypatch.setattr(stream_reader, "MAX_GAMES_OF_USER", 1)
+    state = {name: np.asarray(array) for name, array in learner_state(served, new_game).items()}
+    admin.flushdb()  # a checkpoint removes streams; the positions of their games are kept
+    game = new_game()
+    game.push(steps(0, 5))
+    assert game.flush(5.0)
+    with learner_of(served, state) as (learner, _):
+        assert learner.flush()
+        assert numbers_of(learner.take(), stream=1) == [0, 1, 2, 3, 4]
+
+
+def learner_state(served, new_game):
+    """Return the state of a learner that has taken steps of a game which has ended."""
+    game = new_game()
+    with learner_of(served) as (learner, _):
+        game.push(steps(0, 5))
+        assert game.flush(5.0)
+        assert learner.flush()
+        learner.take()
+        game.close()
+        return learner.state()
+
+
+@posix
+@pytest.mark.parametrize("n_lost", [0, 300])
+def test_a_simulator_does_not_wait_for_rows_that_its_learner_never_took(served, admin, tmp_path, monkeypatch, n_lost):
+    """The next learner has no state of the fleet, as after a run in one process, or the game has dropped rows."""
+    monkeypatch.setattr(game_roster, "STALL_S", 0.3)
+    end = RedisActorEnd(served.game, "game", 1, ROW, Spool(tmp_path, 1 << 20), some_weights(0).tensors)
+    with closing(end):
+        end.keep_lease(lambda: a_lease(incarnation=end.incarnation, state="waiting", n_pushed=end.n_pushed))
+        end.n_pushed += n_lost
+        end.push(steps(0, 200))
+        assert end.flush(5.0)
+        with learner_of(served) as (learner, _):
+            assert learner.flush()
+            assert len(learner.take()) == 200
+            learner.commit(learner.state())
+            assert learner.flush()
+        with learner_of(served):
+            wait_for(lambda: end.order is not None and end.order.n_allowed > end.n_pushed, "an order to play on")
 
 
 @posix

@@ -15,6 +15,7 @@ from soulslab.fleet.game_settings import game_name
 from soulslab.fleet.messages import Name, RunDescription
 from soulslab.fleet.playing import PlaySettings, play
 from soulslab.fleet.redis_server import JoinUser, RedisServer, free_port
+from soulslab.version import VERSION
 from support.waiting import wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks the process of a game")
@@ -42,7 +43,7 @@ def test_it_says_why_it_waits_and_why_it_gives_up(tmp_path, monkeypatch, caplog)
         wait_for(lambda: f"waiting for the learner at {game.address}: Error 111" in caplog.text, "the first reason")
         server.start([JoinUser(game.user, password_hash(game.password))])
         wait_for(lambda: "the learner has not started" in caplog.text, "the second reason")
-        description = RunDescription(soulslab="0", header={}, seed=0, alone_s=1.0)
+        description = RunDescription(soulslab=VERSION, header={}, seed=0, alone_s=1.0)
         with closing(connect(admin)) as client:
             client.set(Keys(admin.run).description, msgspec.json.encode(description))
 
