@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -11,6 +12,10 @@ from cyclopts.validators import Number
 from soulslab.cli.output import EXIT_OK, check_file, table_console, write_json
 from soulslab.cli.parameters import EnvironmentFlags, Flag, Seed, find_run, option_group
 from soulslab.errors import ConfigError
+
+if TYPE_CHECKING:
+    from soulslab.fights.recording import FightRecorder
+    from soulslab.learn.demonstrations.recorded_episode import Episode
 
 
 @option_group
@@ -98,10 +103,16 @@ def evaluate(
                 recorder = parts.enter_context(
                     FightRecorder(flags.record, env_id, options, f"evaluation of {run.name}")
                 )
-                record = recorder.add
+                record = partial(_record, recorder)
             evaluations[selection] = evaluate_policy(policy, settings, sinks=[sink], record=record)
     for table in evaluation_tables(evaluations):
         table_console().print(table, "")
     facts = {"env": env_id, **without_secrets(options), "seed": flags.seed}
     write_json(flags.json, evaluation_rows(evaluations, facts))
     return EXIT_OK
+
+
+def _record(recorder: FightRecorder, episode: Episode) -> None:
+    """Record a fight; an environment without chance may repeat one, which is not added again."""
+    if not recorder.writer.is_recorded(episode):
+        recorder.add(episode)

@@ -194,11 +194,14 @@ def environment_seed(seed: int, purpose: int) -> int:
 
 
 def blocked_actions(info: Info, n_envs: int, n_actions: int) -> NDArray[np.bool_]:
-    """Return the forbidden actions, bool (N, A); without a mask all actions are allowed."""
+    """Return the forbidden actions, bool (N, A); without a mask all actions of an environment are allowed."""
     mask = info.get("action_mask")
     if mask is None:
         return np.zeros((n_envs, n_actions), np.bool_)
-    return ~np.asarray(mask, np.bool_)
+    blocked: NDArray[np.bool_] = ~np.asarray(mask, np.bool_)
+    # Gymnasium's vector environments fill the rows of environments that gave no mask with False.
+    given = info.get("_action_mask")
+    return blocked if given is None else blocked & np.asarray(given, np.bool_)[:, None]
 
 
 def decisions_taken(info: Info, n_envs: int) -> NDArray[np.int64]:

@@ -185,7 +185,8 @@ class TrainingLoop:
             return StopReason.REQUESTED
         if self._algorithm.env_steps >= run.total_steps:
             return StopReason.COMPLETED
-        win_rate = self._win_rate() if self._evaluated or self._algorithm.episodes.is_full else None
+        is_known = self._evaluated is not None or (not run.evaluate_every and self._algorithm.episodes.is_full)
+        win_rate = self._win_rate() if is_known else None
         if win_rate is not None and win_rate > run.stop_win_rate:
             return StopReason.WIN_RATE
         if self._seconds() >= run.max_seconds:

@@ -1,13 +1,20 @@
 """``soulslab join``, the use of joined policies, and the environment of an evaluation."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 
+import gymnasium
 import pytest
 
 from soulslab import cli
+from soulslab.arena.vocabulary import NOTHING
+from soulslab.cli import evaluate
 from soulslab.cli.parameters import EnvironmentFlags
 from soulslab.envs.registration import ARENA_ID
+from soulslab.fights.recording import FightRecorder
+from soulslab.learn.demonstrations.data_set_metadata import describe
+from soulslab.learn.demonstrations.recorded_episode import play_episode
 from soulslab.learn.players import load_player
 from support.policies import q_policy
 
@@ -90,3 +97,14 @@ def test_another_environment_has_no_conditions_of_the_training():
 def test_the_window_is_filmed_without_the_name_of_an_environment(capsys):
     assert cli.run(["film", "judge", "--window", "--env", "soulslab/Arena-v0"]) == 2
     assert "--window: films the built-in fight; leave out --env" in capsys.readouterr().err
+
+
+def test_a_fight_that_an_evaluation_repeats_is_recorded_once():
+    """Without chance and without a seed, as in Doom, a greedy policy repeats its fight."""
+    options = {"phase": "1"}
+    with closing(gymnasium.make(ARENA_ID, **options)) as env:
+        episode = play_episode(env, lambda *_: NOTHING, 0)._replace(seed=None)
+    with FightRecorder(Path("fights"), ARENA_ID, options, "evaluation") as recorder:
+        for _ in range(2):
+            evaluate._record(recorder, episode)
+    assert describe(Path("fights")).n_episodes == 1

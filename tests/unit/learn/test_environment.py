@@ -89,6 +89,12 @@ def test_a_mistake_in_the_environments_own_code_is_not_hidden(odd_id):
         make_vector(odd_id, 2, {"actions": Discrete(2), "observations": Discrete(2), "is_broken": True})
 
 
+def test_an_environment_that_gives_no_mask_allows_every_action():
+    """SyncVectorEnv fills its row with False, for example after a reset, if another environment gave a mask."""
+    info = {"action_mask": np.array([[True, False], [False, False]]), "_action_mask": np.array([True, False])}
+    np.testing.assert_array_equal(blocked_actions(info, 2, 2), [[False, True], [False, False]])
+
+
 def test_masks_and_final_observations_come_through_gymnasiums_loop():
     env = make_vector("toys/Lights-v0", 3, {})
     obs, info = env.reset(seed=1)

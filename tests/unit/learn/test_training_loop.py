@@ -137,6 +137,14 @@ def test_a_run_without_evaluations_keeps_no_best_policy(settings, tmp_path):
     assert not (tmp_path / "run" / BEST_POLICY_NAME).exists()
 
 
+def test_the_moving_average_does_not_end_a_run_before_its_first_evaluation(tmp_path):
+    listener = Listener()
+    settings = with_run(RAINBOW, total_steps=2400, evaluate_every=2000, stop_win_rate=0.0)
+    result = train(settings, tmp_path / "run", sinks=[listener])
+    assert result.reason is StopReason.WIN_RATE
+    assert [each.env_steps // 1000 for each in listener.of(Evaluated)] == [2]
+
+
 def test_an_evaluated_win_rate_ends_the_run(settings, tmp_path):
     result = train(with_run(settings, total_steps=20_000, stop_win_rate=0.6), tmp_path / "run")
     assert result.reason is StopReason.WIN_RATE

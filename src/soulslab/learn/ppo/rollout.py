@@ -206,8 +206,6 @@ class Collector:
         """Continue from what :meth:`state` returned; raises ValueError for an invalid state."""
         self._observer.load(state)
         self._blocked[:] = state["blocked"]
-        if self._blocked.all(axis=1).any():
-            raise ValueError("an environment has no allowed action")
         self.env_steps = int(state["env_steps"][0])
         self.tracker.load(take_part(state, "tracker"))
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from soulslab.errors import DemonstrationError
 from soulslab.learn.archive import Tensors, join_parts, take_part
 from soulslab.learn.rainbow.behaviour_cloning import clone, cloner_of, cloning_weight
 from soulslab.learn.rainbow.q_policy import QPolicy
@@ -112,6 +113,12 @@ class DemonstrationLearning:
         return join_parts({"shown": self._shown.state(), "cloner": self._cloner.state()})
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from what :meth:`state` returned; raises ReplayError for another number of recorded steps."""
+        """Continue from what :meth:`state` returned; raises DemonstrationError for another number of recorded steps."""
+        n_steps = int(np.sum(state["shown/written"]))
+        if n_steps != len(self._features):
+            raise DemonstrationError(
+                self._settings.path,
+                f"has {len(self._features)} steps, but had {n_steps} when the run began; restore it, or begin anew",
+            )
         self._shown.load(take_part(state, "shown"))
         self._cloner.load(take_part(state, "cloner"))

@@ -117,11 +117,16 @@ def tune(
         held.take(settings, tuning)
         search = _Search(held, tuning, space, listener)
         with StopRequest() as request:
+            search.request = request
             try:
                 if processes == 1:
                     is_interrupted = _alone(search, request)
                 else:
                     is_interrupted = _together(search, processes, prepare, request)
+            except StudyError:
+                search.abandon()
+                search.finish(settings, is_interrupted=False)  # of the candidates that were trained
+                raise
             finally:
                 search.abandon()
         return search.finish(settings, is_interrupted=is_interrupted)
@@ -139,6 +144,7 @@ class _Search:
         self._listener = listener
         self._store = TrialStore(folder.journal, tuning.study, space)
         self._under_way: dict[int, float] = {}  # completed share of each candidate that is being trained
+        self.request: StopRequest | None = None
         self._n_failed = 0  # number of failures without a success between them
         self._notify()
 
@@ -168,8 +174,8 @@ class _Search:
         return self._store.report(report)
 
     def is_stopped(self) -> bool:
-        """Return False: a candidate that is trained in this process handles signals itself."""
-        return False
+        """Return whether a signal came before the training of a candidate in this process began to handle signals."""
+        return self.request is not None and bool(self.request.signal_name)
 
     def end(self, outcome: TrialOutcome) -> None:
         """Record the outcome of a candidate; raises StudyError after ``study.max_failures`` failures in a row."""

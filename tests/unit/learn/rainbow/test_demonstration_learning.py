@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from soulslab.errors import ReplayError
+from soulslab.errors import DemonstrationError
 from soulslab.learn.demonstrations.reading import read_demonstrations
 from soulslab.learn.environment import make_vector
 from soulslab.learn.rainbow.demonstration_learning import DemonstrationLearning
@@ -128,5 +128,5 @@ def test_a_resumed_run_is_the_same(rows):
 
 def test_a_data_set_that_has_changed_since(rows):
     state = Run(rows).teaching.state()
-    with pytest.raises(ReplayError):
+    with pytest.raises(DemonstrationError, match=rf"has \d+ steps, but had {len(rows)} when the run began; restore it"):
         Run(rows[: rows["is_first"].nonzero()[0][1]]).teaching.load(state)

@@ -137,6 +137,18 @@ def test_an_interrupted_study_continues(brief, rates, tmp_path, counted):
     assert before.items() <= {row.number: (row.params, row.value) for row in whole.rows}.items()
 
 
+def test_a_signal_before_the_training_of_a_candidate_ends_the_study(brief, rates, tmp_path, counted, monkeypatch):
+    def train_after_signal(*args, **kwargs):
+        os.kill(os.getpid(), signal.SIGINT)
+        return train(*args, **kwargs)
+
+    monkeypatch.setattr("soulslab.learn.train.train", train_after_signal)
+    stopped = tune(brief, rates(4), tmp_path / "study")
+    assert stopped.is_interrupted
+    assert stopped.rows[0].state is TrialStatus.INTERRUPTED
+    assert counted(stopped, "complete") == 0
+
+
 def test_a_complete_study_continues_only_with_more_candidates(brief, rates, tmp_path, counted):
     first = tune(brief, rates(2), tmp_path / "study")
     journal = StudyFolder(tmp_path / "study").journal.read_bytes()
@@ -191,6 +203,13 @@ def test_too_many_failures_in_a_row_end_it(short, rates, tmp_path):
     search = "env.options.nan_at=[1, 2]"
     with pytest.raises(StudyError, match=r"study: 2 candidates in a row failed; the last, 1: NonFiniteError"):
         tune(short, rates(9, search, max_failures=2), tmp_path / "study")
+
+
+def test_failures_that_end_a_study_keep_its_best_candidate(short, rates, tmp_path):
+    with pytest.raises(StudyError, match="1 candidates in a row failed"):
+        tune(short, rates(9, "env.options.nan_at=[40, -1]", max_failures=1), tmp_path / "study")
+    assert load_run_settings(tmp_path / "study" / BEST_NAME).env.options["nan_at"] == -1
+    assert (tmp_path / "study" / PICTURE_NAME).read_bytes().startswith(PNG)
 
 
 def test_a_run_without_a_win_rate_is_reported(rates, tmp_path, short):
