@@ -193,15 +193,21 @@ def environment_seed(seed: int, purpose: int) -> int:
     return int(words[0] % _SEED_LIMIT)
 
 
-def blocked_actions(info: Info, n_envs: int, n_actions: int) -> NDArray[np.bool_]:
-    """Return the forbidden actions, bool (N, A); without a mask all actions of an environment are allowed."""
+def allowed_actions(info: Mapping[str, Any]) -> NDArray[np.bool_] | None:
+    """Return the allowed actions, bool (N, A), or None without a mask; an environment without one allows all."""
     mask = info.get("action_mask")
     if mask is None:
-        return np.zeros((n_envs, n_actions), np.bool_)
-    blocked: NDArray[np.bool_] = ~np.asarray(mask, np.bool_)
+        return None
+    allowed = np.asarray(mask, np.bool_)
     # Gymnasium's vector environments fill the rows of environments that gave no mask with False.
     given = info.get("_action_mask")
-    return blocked if given is None else blocked & np.asarray(given, np.bool_)[:, None]
+    return allowed if given is None else allowed | ~np.asarray(given, np.bool_)[:, None]
+
+
+def blocked_actions(info: Info, n_envs: int, n_actions: int) -> NDArray[np.bool_]:
+    """Return the forbidden actions, bool (N, A); without a mask all actions of an environment are allowed."""
+    allowed = allowed_actions(info)
+    return ~allowed if allowed is not None else np.zeros((n_envs, n_actions), np.bool_)
 
 
 def decisions_taken(info: Info, n_envs: int) -> NDArray[np.int64]:

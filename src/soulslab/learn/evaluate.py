@@ -24,6 +24,7 @@ from soulslab.learn.demonstrations.recorded_episode import Episode, EpisodeColle
 from soulslab.learn.environment import (
     EVALUATION,
     Info,
+    allowed_actions,
     decisions_taken,
     environment_seed,
     fight_names,
@@ -305,7 +306,7 @@ def _play(
         observer.begin(obs)
     n_failures = 0  # consecutive
     while fights.n_done < settings.n_fights:
-        actions = act(observer.inputs if observer is not None else obs, info.get("action_mask"))
+        actions = act(observer.inputs if observer is not None else obs, allowed_actions(info))
         obs, rewards, terminated, truncated, info = env.step(actions)
         dones, taken = terminated | truncated, decisions_taken(info, env.num_envs)
         if observer is not None:

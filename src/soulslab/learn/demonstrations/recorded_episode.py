@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from soulslab.learn.environment import fight_names
+from soulslab.learn.environment import allowed_actions, fight_names
 from soulslab.learn.inputs import Inputs, Layout
 from soulslab.learn.policy_header import ActionScores, Player
 
@@ -219,7 +219,8 @@ def _one(observations: Any, i: int | None) -> Any:
 
 
 def _mask(info: Mapping[str, Any], i: int) -> NDArray[np.bool_] | None:
-    return np.array(info["action_mask"][i], np.bool_) if "action_mask" in info else None
+    allowed = allowed_actions(info)
+    return allowed[i].copy() if allowed is not None else None
 
 
 class PolicyActor:
