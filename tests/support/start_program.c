@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,6 +36,12 @@ static void report_random(FILE *report)
     unsigned char bytes[20];
     if (getrandom(bytes, sizeof bytes, 0) == sizeof bytes)
         print_bytes(report, "getrandom", bytes, sizeof bytes);
+    if (syscall(SYS_getrandom, bytes, sizeof bytes, 0) == sizeof bytes)
+        print_bytes(report, "raw_getrandom", bytes, sizeof bytes);
+    int raw = (int)syscall(SYS_openat, AT_FDCWD, "/dev/urandom", O_RDONLY | O_CLOEXEC);
+    if (raw >= 0 && read(raw, bytes, sizeof bytes) == sizeof bytes)
+        print_bytes(report, "raw_urandom", bytes, sizeof bytes);
+    close(raw);
     if (getentropy(bytes, sizeof bytes) == 0)
         print_bytes(report, "getentropy", bytes, sizeof bytes);
     /* Declared since glibc 2.36. */

@@ -28,7 +28,7 @@ DOOM = load_profile(profile_path(Path("doom")))
 KEYS = ("UP_ARROW", "DOWN_ARROW", "LEFT_ARROW", "RIGHT_ARROW", "LEFT_CTRL", "SPACE")
 SECOND_NS = 1_000_000_000
 #: What is fixed by the seed alone; variables hold ids and folders of this start.
-RANDOM = ("getrandom", "getentropy", "arc4random", "urandom", "random", "threads")
+RANDOM = ("getrandom", "raw_getrandom", "raw_urandom", "getentropy", "arc4random", "urandom", "random", "threads")
 CLOCKS = ("time", "first", "realtime", "monotonic", "boottime", "midnight")
 
 

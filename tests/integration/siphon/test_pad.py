@@ -4,12 +4,15 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
+from shutil import which
 
 import msgspec
 import pytest
 
 from soulslab.errors import ClockError, InputError, ReadOnlyError
+from soulslab.siphon.clock.lockstep_page import LockstepPage
 from soulslab.siphon.local import open_session
 from soulslab.siphon.pad import CONTROLS, Pad
 from soulslab.siphon.process.private_display import PrivateDisplay
@@ -287,3 +290,39 @@ def test_a_client_of_a_server_has_the_pad(play, report):
             assert step(remote, report, pad=HELD).pad == HELD.to_bytes()
             assert step(remote, report, held=("SPACE",)).n_presses == 2
         assert step(game, report).pad == Pad().to_bytes()
+
+
+def compiled(name, folder):
+    gcc = which("gcc")
+    assert gcc, "gcc is not installed; scripts/bootstrap.py installs it"
+    source = Path(__file__).parents[2] / "support" / f"{name}.c"
+    subprocess.run([gcc, "-O1", "-o", str(folder / name), str(source)], check=True)
+    return folder / name
+
+
+@pytest.mark.parametrize("way", ["close", "fclose", "dup2"])
+def test_a_game_that_loses_its_pad_plays_on(tmp_path, way):
+    """A write to the pipe of a pad that was closed unseen would end it with SIGPIPE."""
+    program = compiled("lost_pad", tmp_path)
+    with closing(LockstepPage.create()) as page:
+        page.connect_pad()
+        game = subprocess.Popen(
+            [str(program), way], env={**os.environ, **page.environment()}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        with game:
+            assert game.stdout.read(1) == b"."  # it has closed the pad
+            for buttons in (("A",), (), ("A",)):
+                page.set_pad(Pad(buttons=buttons).to_bytes(), False)
+                game.stdin.write(b".")
+                game.stdin.flush()
+                assert game.stdout.read(1) == b"."  # it has looked at the time
+            game.stdin.close()
+            assert game.wait() == 0
+
+
+def test_the_mask_of_a_system_call_has_the_size_of_the_kernel(tmp_path):
+    """Masks of the C library are larger, and reading so much could reach behind the memory of the program."""
+    program = compiled("short_masks", tmp_path)
+    with closing(LockstepPage.create()) as page:
+        ended = subprocess.run([str(program)], env={**os.environ, **page.environment()}, check=False)
+    assert ended.returncode == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import select
 import time
 from contextlib import suppress
 from functools import cache
@@ -18,6 +17,7 @@ import xcffib.xproto
 from numpy.typing import NDArray
 
 from soulslab.errors import DisplayError, WindowError, WindowGoneError
+from soulslab.siphon.process.process_watch import wait_readable
 from soulslab.siphon.process.window import Rectangle, Window, WindowState, overlap
 from soulslab.siphon.process.x11 import XConnection
 
@@ -186,7 +186,7 @@ class RedirectedWindow:
                     f"a part of window {self._window.id:#x} on {self._x.display} was covered or off the screen, and "
                     f"the game has not drawn it since (it stands still); let its time go on, or uncover the window"
                 )
-            select.select([self._x.fileno()], [], [], left_s)
+            wait_readable(left_s, self._x.fileno())
         self._damage.Destroy(self._damage_id, is_checked=True).check()
         self._damage_id = 0
 

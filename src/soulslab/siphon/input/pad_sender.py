@@ -53,17 +53,25 @@ class PadSender:
             self._keyboard.check(others)
 
     def send(self, changes: Sequence[Change]) -> None:
-        """See `Sender.send`. If a key changes twice, the game sees the state in between."""
+        """See `Sender.send`. If a control changes twice, the game sees the state in between.
+
+        Several keys may have the same control. A press while another key holds it is a new press of the control.
+        """
         changed: set[str] = set()
         for change in changes:
-            name = change.key.name
-            if name not in self._controls:
+            controls = self._controls.get(change.key.name)
+            if controls is None:
                 continue
-            if name in changed:
+            if not changed.isdisjoint(controls):
                 self._apply(must_be_seen=True)
                 changed.clear()
-            changed.add(name)
-            (self._down.add if change.is_press else self._down.discard)(name)
+            held = self._held()
+            is_pressed_again = change.is_press and not controls.isdisjoint(held)
+            if is_pressed_again:
+                self._apply(must_be_seen=True, released=controls)
+            (self._down.add if change.is_press else self._down.discard)(change.key.name)
+            if is_pressed_again or self._held() != held:
+                changed |= controls
         if changed:
             self._apply()
         others = [change for change in changes if change.key.name not in self._controls]
@@ -88,9 +96,11 @@ class PadSender:
         finally:
             self._keyboard.close()
 
-    def _apply(self, *, must_be_seen: bool = False) -> None:
-        controls = {control for key in self._down for control in self._controls[key]}
-        self._set_state(self._pad.with_controls(controls).to_bytes(), must_be_seen)
+    def _held(self) -> set[str]:
+        return {control for key in self._down for control in self._controls[key]}
+
+    def _apply(self, *, must_be_seen: bool = False, released: frozenset[str] = frozenset()) -> None:
+        self._set_state(self._pad.with_controls(self._held() - released).to_bytes(), must_be_seen)
 
 
 def open_pad_input(keyboard: Sender, profile: Profile, set_state: SetState) -> HeldInput:

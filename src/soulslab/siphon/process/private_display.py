@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-import select
 import signal
 import struct
 import subprocess
@@ -20,6 +19,7 @@ import xcffib.xproto
 from soulslab.closing import Closing
 from soulslab.errors import ConfigError, DisplayError
 from soulslab.siphon.process.child_process import ParentDeathPipe, PrivateFolder
+from soulslab.siphon.process.process_watch import wait_readable
 from soulslab.siphon.process.x11 import COOKIE_NAME, XConnection
 
 START_DEADLINE_S = 20.0
@@ -139,7 +139,7 @@ def _read_line(fd: int, deadline: float) -> str:
     """Return the text up to a newline; "" if the other side closes or the deadline passes first."""
     line = b""
     while not line.endswith(b"\n"):
-        if not select.select([fd], [], [], max(deadline - time.monotonic(), 0.0))[0]:
+        if not wait_readable(deadline - time.monotonic(), fd):
             return ""
         part = os.read(fd, 1)
         if not part:

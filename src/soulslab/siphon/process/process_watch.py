@@ -43,6 +43,17 @@ def watch_process(pid: int) -> ProcessWatch:
     return WindowsProcessWatch(pid) if platform == "win32" else LinuxProcessWatch(pid)
 
 
+def wait_readable(seconds: float, *descriptors: int) -> bool:
+    """Wait until a descriptor can be read, at most for a wall time (in whole milliseconds); return whether one can.
+
+    Unlike ``select``, it takes descriptors above 1023, which a process with many games has.
+    """
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(math.ceil(1000.0 * max(seconds, 0.0))))
+
+
 class LinuxProcessWatch:
     """Watches a process by a descriptor (`ProcessWatch`).
 
@@ -73,7 +84,13 @@ class LinuxProcessWatch:
 
     def wait(self, seconds: float) -> None:
         """Wait for a wall time, exact to a microsecond. Raises as `check`, as soon as the process ends."""
-        if select.select([self._fd], [], [], max(seconds, 0.0))[0]:
+        end_s = time.monotonic() + seconds
+        # Unlike select, poll takes any descriptor, but only whole milliseconds.
+        has_ended = bool(self._poll.poll(max(int(1000.0 * seconds), 0)))
+        if not has_ended and (left_s := end_s - time.monotonic()) > 0.0:
+            time.sleep(left_s)
+            has_ended = bool(self._poll.poll(0))
+        if has_ended:
             raise ProcessExitedError(f"process {self.pid} has ended", pid=self.pid)
 
     def close(self) -> None:

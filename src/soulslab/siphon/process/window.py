@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import select
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, suppress
@@ -17,7 +16,7 @@ import xcffib.xproto
 from xcffib.xproto import EventMask, MapState
 
 from soulslab.errors import DisplayError, ProcessExitedError, WaitTimeoutError, WindowGoneError, WindowNotFoundError
-from soulslab.siphon.process.process_watch import LinuxProcessWatch
+from soulslab.siphon.process.process_watch import LinuxProcessWatch, wait_readable
 from soulslab.siphon.process.x11 import GONE_ERRORS, XConnection
 
 Rectangle: TypeAlias = tuple[int, int, int, int]
@@ -157,7 +156,7 @@ class Window:
             deadline = time.monotonic() + deadline_s
             self.x.dispatch()
             while not has_answered and (left_s := deadline - time.monotonic()) > 0:
-                select.select([self.x], [], [], left_s)
+                wait_readable(left_s, self.x.fileno())
                 self.x.dispatch()
         finally:
             self.x.unlisten(note)
@@ -270,8 +269,8 @@ def wait_for_window(x: XConnection, pid: int, title: str = "", *, deadline_s: fl
                 if left_s <= 0:
                     what = f"a window of process {pid}"
                     raise WaitTimeoutError(what, time.monotonic() - started, str(error)) from error
-            # Events that arrived together with these replies do not wake select, so the next check is soon.
-            select.select([watch.fileno(), x.fileno()], [], [], min(left_s, LOOK_INTERVAL_S))
+            # Events that arrived together with these replies do not end the wait, so the next check is soon.
+            wait_readable(min(left_s, LOOK_INTERVAL_S), watch.fileno(), x.fileno())
             if not watch.is_alive():
                 raise ProcessExitedError(f"process {pid} has ended, before it showed a window", pid=pid)
             x.dispatch()

@@ -14,7 +14,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from ctypes import wintypes
@@ -250,13 +249,13 @@ class _OutputReader:
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self._pipe = pipe
-        self._kept: deque[bytes] = deque(maxlen=KEPT_BYTES // _CHUNK_BYTES)
+        self._kept = b""
         self._thread = threading.Thread(target=self._read, name="soulslab-output", daemon=True)
         self._thread.start()
 
     def tail(self, max_bytes: int = 2000) -> str:
         """Return the end of the output, in whole lines where possible."""
-        text = b"".join(self._kept)
+        text = self._kept
         end = text[-max_bytes:].decode(errors="replace")
         return (end.partition("\n")[2] if len(text) > max_bytes and "\n" in end else end).strip()
 
@@ -267,7 +266,7 @@ class _OutputReader:
     def _read(self) -> None:
         with self._pipe:
             while data := os.read(self._pipe.fileno(), _CHUNK_BYTES):
-                self._kept.append(data)
+                self._kept = (self._kept + data)[-KEPT_BYTES:]
 
 
 def _start(command: list[str], environment: dict[str, str], directory: Path) -> subprocess.Popen[bytes]:

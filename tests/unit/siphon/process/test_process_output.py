@@ -5,7 +5,9 @@ import threading
 
 import pytest
 
+from soulslab.siphon.process import windows_launch
 from soulslab.siphon.process.child_process import Output
+from support.waiting import wait_for
 
 
 @pytest.fixture
@@ -52,3 +54,15 @@ def test_close_ends_its_thread():
     output.close()
     assert set(threading.enumerate()) <= before
     assert output.tail() == ""
+
+
+def test_short_lines_of_a_game_on_windows_are_kept_as_long_ones():
+    """The reader runs on every system."""
+    end, writing = os.pipe()
+    reader = windows_launch._OutputReader(os.fdopen(end, "rb"))
+    for number in range(100):
+        os.write(writing, f"line {number}\n".encode())
+        wait_for(lambda number=number: f"line {number}" in reader.tail())  # each line is a read
+    os.close(writing)
+    reader.close()
+    assert reader.tail().splitlines() == [f"line {number}" for number in range(100)]

@@ -108,12 +108,34 @@ static void release_lock(void)
     atomic_store(&lock, 0);
 }
 
-static bool write_all(const struct file *file, const void *events, size_t n_bytes)
+/* The game has closed the other end. */
+static void forget(struct file *file)
 {
-    return n_bytes == 0 || clock_call(SYS_write, file->writing_fd, events, n_bytes) == (long)n_bytes;
+    real.close(file->writing_fd);
+    atomic_store(&file->fd, -1);
+    atomic_fetch_sub(&n_files, 1);
 }
 
-static bool report_events(const struct file *file, const struct clock_pad *pad, const struct clock_moment *moment)
+/* SIGPIPE, which would end the game, is kept from this thread: fclose and dup2 close the other end unseen. */
+static bool write_all(struct file *file, const void *events, size_t n_bytes)
+{
+    static const uint64_t broken = UINT64_C(1) << (SIGPIPE - 1);
+    static const struct timespec none = {0};
+    uint64_t before = 0, pending = 0;
+    if (n_bytes == 0)
+        return true;
+    clock_call(SYS_rt_sigprocmask, SIG_BLOCK, &broken, &before, sizeof before);
+    clock_call(SYS_rt_sigpending, &pending, sizeof pending);
+    long n_written = clock_call(SYS_write, file->writing_fd, events, n_bytes);
+    if (n_written == -EPIPE && (pending & broken) == 0)
+        clock_call(SYS_rt_sigtimedwait, &broken, NULL, &none, sizeof broken);
+    clock_call(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
+    if (n_written == -EPIPE)
+        forget(file);
+    return n_written == (long)n_bytes || n_written == -EPIPE;
+}
+
+static bool report_events(struct file *file, const struct clock_pad *pad, const struct clock_moment *moment)
 {
     struct input_event events[N_BUTTONS + N_AXES + 1];
     struct timespec now = to_timespec(page->base_ns[file->clock] + moment->virtual_ns);
@@ -143,7 +165,7 @@ static int16_t joystick_value(const struct clock_pad *pad, int axis)
 }
 
 /* At the opening, all of the state is reported as JS_EVENT_INIT. */
-static bool report_joystick(const struct file *file, const struct clock_pad *pad, const struct clock_moment *moment,
+static bool report_joystick(struct file *file, const struct clock_pad *pad, const struct clock_moment *moment,
                             bool is_first)
 {
     struct js_event events[N_BUTTONS + N_AXES];
@@ -178,6 +200,8 @@ static bool update_file(struct file *file)
             pad = (struct clock_pad){0};
         if (!(file->is_joystick ? report_joystick(file, &pad, &moment, false) : report_events(file, &pad, &moment)))
             return false;
+        if (atomic_load(&file->fd) < 0)
+            return true;
         if (has_next)
             file->reported_ns = moment.virtual_ns;
         file->reader = next;
@@ -309,11 +333,8 @@ void close_pad(int fd)
     if (find_file(fd) == NULL || !take_lock())
         return;
     struct file *file = find_file(fd);
-    if (file != NULL) {
-        real.close(file->writing_fd);
-        atomic_store(&file->fd, -1);
-        atomic_fetch_sub(&n_files, 1);
-    }
+    if (file != NULL)
+        forget(file);
     release_lock();
 }
 

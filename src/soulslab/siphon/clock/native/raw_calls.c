@@ -3,7 +3,10 @@
 #define _GNU_SOURCE
 #include "preload.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
+#include <string.h>
+#include <sys/random.h>
 #include <sys/timerfd.h>
 
 #ifndef SYS_futex_waitv
@@ -95,9 +98,20 @@ static long call_time(long number, const long *arguments)
     }
 }
 
+/* A mask of the C library with the signals in one of the kernel, which has 8 bytes; NULL for none. */
+static const sigset_t *widen(sigset_t *full, const void *mask)
+{
+    if (mask == NULL)
+        return NULL;
+    sigemptyset(full);
+    memcpy(full, mask, sizeof(uint64_t));
+    return full;
+}
+
 static long call_timer(long number, const long *arguments)
 {
     const struct itimerspec *value = (const struct itimerspec *)arguments[2];
+    sigset_t full;
     switch (number) {
     case SYS_setitimer:
         return setitimer((int)arguments[0], (const struct itimerval *)arguments[1], (struct itimerval *)arguments[2]);
@@ -110,7 +124,8 @@ static long call_timer(long number, const long *arguments)
     case SYS_timerfd_gettime:
         return timerfd_gettime((int)arguments[0], (struct itimerspec *)arguments[1]);
     case SYS_rt_sigtimedwait:
-        return sigtimedwait((const sigset_t *)arguments[0], (siginfo_t *)arguments[1], (const struct timespec *)value);
+        return sigtimedwait(widen(&full, (const void *)arguments[0]), (siginfo_t *)arguments[1],
+                            (const struct timespec *)value);
 #ifdef SYS_alarm
     case SYS_alarm:
         return alarm((unsigned)arguments[0]);
@@ -124,32 +139,35 @@ static long call_timer(long number, const long *arguments)
 
 /* The mask of pselect6 comes with its size. */
 struct sized_mask {
-    const sigset_t *mask;
+    const void *mask;
     size_t n_bytes;
 };
 
 static long call_pselect(const long *arguments)
 {
     const struct sized_mask *sized = (const struct sized_mask *)arguments[5];
+    sigset_t full;
     return pselect((int)arguments[0], (fd_set *)arguments[1], (fd_set *)arguments[2], (fd_set *)arguments[3],
-                   (const struct timespec *)arguments[4], sized == NULL ? NULL : sized->mask);
+                   (const struct timespec *)arguments[4], widen(&full, sized == NULL ? NULL : sized->mask));
 }
 
 static long call_files(long number, const long *arguments)
 {
     struct epoll_event *events = (struct epoll_event *)arguments[1];
-    const sigset_t *mask = (const sigset_t *)arguments[4];
+    sigset_t full;
     switch (number) {
     case SYS_ppoll:
         return ppoll((struct pollfd *)arguments[0], (nfds_t)arguments[1], (const struct timespec *)arguments[2],
-                     (const sigset_t *)arguments[3]);
+                     widen(&full, (const void *)arguments[3]));
     case SYS_pselect6:
         return call_pselect(arguments);
     case SYS_epoll_pwait:
-        return epoll_pwait((int)arguments[0], events, (int)arguments[2], (int)arguments[3], mask);
+        return epoll_pwait((int)arguments[0], events, (int)arguments[2], (int)arguments[3],
+                           widen(&full, (const void *)arguments[4]));
 #ifdef SYS_epoll_pwait2
     case SYS_epoll_pwait2:
-        return epoll_pwait2((int)arguments[0], events, (int)arguments[2], (const struct timespec *)arguments[3], mask);
+        return epoll_pwait2((int)arguments[0], events, (int)arguments[2], (const struct timespec *)arguments[3],
+                            widen(&full, (const void *)arguments[4]));
 #endif
 #ifdef SYS_poll
     case SYS_poll:
@@ -164,6 +182,14 @@ static long call_files(long number, const long *arguments)
         return read((int)arguments[0], (void *)arguments[1], (size_t)arguments[2]);
     case SYS_close:
         return close((int)arguments[0]);
+#ifdef SYS_open
+    case SYS_open:
+        return open((const char *)arguments[0], (int)arguments[1], (mode_t)arguments[2]);
+#endif
+    case SYS_openat:
+        return openat((int)arguments[0], (const char *)arguments[1], (int)arguments[2], (mode_t)arguments[3]);
+    case SYS_getrandom:
+        return getrandom((void *)arguments[0], (size_t)arguments[1], (unsigned)arguments[2]);
     default:
         return call_timer(number, arguments);
     }
