@@ -109,12 +109,11 @@ def learn(*, flags: LearnFlags = LearnFlags()) -> int:
     won = f", {100 * result.win_rate:.1f} % of fights won" if result.win_rate is not None else ""
     _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
     again = f"soulslab fleet learn --resume {folder}{trust_flag(settings)}{_changed_flags(fleet_settings)}"
-    if result.reason is StopReason.INTERRUPTED:
+    if result.reason in (StopReason.INTERRUPTED, StopReason.REQUESTED):
         _log.info("to resume: %s", again)
-        return EXIT_INTERRUPTED
     if result.reason is StopReason.TIME:
         log_completion(again)
-    return EXIT_OK
+    return EXIT_INTERRUPTED if result.reason is StopReason.INTERRUPTED else EXIT_OK
 
 
 def _changed_flags(settings: FleetSettings) -> str:

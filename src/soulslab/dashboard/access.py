@@ -11,7 +11,7 @@ import hashlib
 import hmac
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
@@ -107,8 +107,8 @@ class TokenGuard:
         """Return the answer to a request with a token: a redirect that sets the cookie, or a refusal."""
         if not hmac.compare_digest(token.encode(), self._token):
             return PlainTextResponse("the token is wrong; open the link that soulslab dashboard printed last\n", 401)
-        # Only the path: two slashes at its start would name another host.
-        path = "/" + scope["path"].lstrip("/")
+        # Only the path: two slashes at its start would name another host. The server has decoded it.
+        path = "/" + quote(scope["path"].lstrip("/"))
         response = RedirectResponse(f"{path}?{urlencode(query)}" if query else path, 303)
         # Not "strict": a browser would not send the cookie after the redirect of a link on a page of another site.
         # Websockets, and requests that change something, are refused by their origin.

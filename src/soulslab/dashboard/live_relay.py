@@ -244,6 +244,7 @@ class _Relay:
         self._browsers: set[_Browser] = set()
         self._task: asyncio.Task[None] | None = None
         self._first: dict[str, bytes] = {}
+        self._warned: set[str] = set()
 
     @property
     def is_idle(self) -> bool:
@@ -282,11 +283,20 @@ class _Relay:
                 async for message in self._messages():
                     self._offer(*message)
             except (OSError, EOFError, SoulslabError, msgspec.MsgspecError) as error:
-                _log.debug("%s: %s", self._address, error)
+                self._report(error, "the feed cannot be read")
             except Exception as error:  # noqa: BLE001  (a message of another version; browsers wait for the next one)
                 _log.warning("%s: the feed cannot be read: %r", self._address, error)
             self._offer("status", pack({"type": "status", "is_live": False}))
             await asyncio.sleep(_RETRY_S)
+
+    def _report(self, error: Exception, effect: str) -> None:
+        """Log an error and its effect: a fault once as a warning. A feed without a file has not begun, or has ended."""
+        is_open = os.path.exists(self._address)  # noqa: PTH110 - Path.exists raises PermissionError
+        if not isinstance(error, SoulslabError) or not is_open or str(error) in self._warned:
+            _log.debug("%s: %s: %s", self._address, effect, error)
+            return
+        self._warned.add(str(error))
+        _log.warning("%s: %s: %s", self._address, effect, error)
 
     def _offer(self, kind: str, message: bytes) -> None:
         """Offer a message to all browsers, and keep the newest of its kind for browsers that connect later."""
@@ -302,6 +312,8 @@ class _Relay:
             async for message in messages:
                 if isinstance(message, FeedInfo):
                     view = SceneView(message)
+                    if view.problem is not None:
+                        self._report(view.problem, "the fight cannot be drawn")
                     self._first.clear()
                     yield "status", pack({"type": "status", "is_live": True})
                     yield "info", pack(view.info())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -64,6 +65,7 @@ STATE_MEANINGS: Final = {
 
 _STATES_BY_REASON: Final = {
     StopReason.INTERRUPTED.value: RunState.STOPPED,
+    StopReason.REQUESTED.value: RunState.STOPPED,
     TrialStatus.PRUNED.value: RunState.PRUNED,
 }
 
@@ -254,14 +256,17 @@ class RunLibrary:
         if depth == MAX_DEPTH:
             return []
         try:
-            inner = [each for each in folder.iterdir() if not each.name.startswith(".") and each.is_dir()]
+            # Path.is_dir raises an error for an entry that may not be examined, and the others would be lost with it.
+            inner = [each for each in folder.iterdir() if not each.name.startswith(".") and os.path.isdir(each)]  # noqa: PTH112
         except OSError:
             return []
         return [run_id for each in inner for run_id in self._find(each, depth + 1)]
 
 
 def _is_run(folder: Path) -> bool:
-    return any((folder / name).exists() for name in (PROGRESS_NAME, LOCK_NAME, FEED_NAME, LOG_NAME))
+    """Return whether a folder is that of a run; False for one that may not be searched, as that of another user."""
+    # Path.exists raises PermissionError before Python 3.14.
+    return any(os.path.exists(folder / name) for name in (PROGRESS_NAME, LOCK_NAME, FEED_NAME, LOG_NAME))  # noqa: PTH110
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -295,6 +300,7 @@ def _summarise(run_id: str, folder: Path, decision_s: float) -> RunSummary:
     evaluated: list[telemetry.Evaluated] = []
     reports: list[telemetry.TrainProgress] = []
     wall_s: float | None = None
+    total_steps = 0  # of the last message that has it: a run may be resumed with another one
     for message, at_s in read_ends(folder / PROGRESS_NAME):
         wall_s = at_s
         if isinstance(message, telemetry.TrainStarted):  # a resumed run repeats what followed its checkpoint
@@ -304,6 +310,7 @@ def _summarise(run_id: str, folder: Path, decision_s: float) -> RunSummary:
             reports = [each for each in reports if each.env_steps <= start]
         if isinstance(message, telemetry.TrainStarted | telemetry.TrainProgress):
             found.pop(telemetry.TrainFinished, None)  # nothing follows the end but a resume
+            total_steps = message.total_steps
         found[type(message)] = message
         if isinstance(message, telemetry.Evaluated) and message.win_rate is not None:
             evaluated.append(message)
@@ -327,7 +334,7 @@ def _summarise(run_id: str, folder: Path, decision_s: float) -> RunSummary:
         reason=finished.reason if finished is not None else "",
         env_id=started.env_id if started is not None else "",
         env_steps=env_steps,
-        total_steps=started.total_steps if started is not None else 0,
+        total_steps=total_steps,
         game_hours=env_steps * decision_s / 3600.0,
         train_hours=at.seconds / 3600.0 if at is not None else 0.0,
         steps_per_second=at.steps_per_second if at is not None and finished is None else None,

@@ -23,6 +23,7 @@ from soulslab.arena.knight_file import load_knight
 from soulslab.arena.records import DUEL, FIGHT, Record
 from soulslab.arena.top_down import draw_duel
 from soulslab.arena.vocabulary import ACTION_NAMES, BOSS_ANIMATIONS
+from soulslab.errors import BossFileError
 from soulslab.learn.live_feed import FeedInfo, Moment
 
 PICTURE_HEIGHT_PX: Final = 288
@@ -59,15 +60,25 @@ def duel_action_names(env_id: str) -> tuple[str, ...]:
 
 
 class SceneView:
-    """Describes the decisions of one feed."""
+    """Describes the decisions of one feed.
+
+    Attributes:
+        problem: Why the boss of a simulated fight cannot be drawn; None if it can, or if there is none.
+    """
 
     def __init__(self, info: FeedInfo) -> None:
-        """Read the boss of a simulated fight; raises BossFileError for a malformed boss file."""
+        """Read the boss of a simulated fight; without its file only the numbers are shown."""
         self._info = info
+        self.problem: BossFileError | None = None
         self._opponent: tuple[Boss, Record] | None = None
         rules = info.scene.get("rules", b"")
         if len(rules) == FIGHT.itemsize:
-            self._opponent = find_boss(info.scene["boss"].decode()), np.frombuffer(rules, FIGHT).copy()[0]
+            try:
+                boss = find_boss(info.scene["boss"].decode())
+            except BossFileError as error:
+                self.problem = error
+            else:
+                self._opponent = boss, np.frombuffer(rules, FIGHT).copy()[0]
         self._player_animations = list(load_knight().animations)
 
     def info(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.exceptions import InvalidState
 
 from soulslab.config import Secret, reveal
-from soulslab.dashboard.access import TokenGuard
+from soulslab.dashboard.access import TOKEN_QUERY, TokenGuard
 from soulslab.dashboard.live_relay import LiveRelays
 from soulslab.dashboard.pages import add_pages
 from soulslab.dashboard.pages.frame import Site
@@ -82,7 +82,7 @@ def serve_dashboard(options: DashboardOptions, on_ready: Callable[[str], None], 
         host = socket.gethostname() if options.host in _ALL_ADDRESSES else options.host
         shown = f"[{host}]" if ":" in host else host
         scheme = "https" if access is not None else "http"
-        on_ready(f"{scheme}://{shown}:{port}{quote(page)}?token={token}")
+        on_ready(f"{scheme}://{shown}:{port}{quote(page)}?{TOKEN_QUERY}={quote(token, safe='')}")
         server.run(sockets=[listener])
 
 

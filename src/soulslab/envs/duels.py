@@ -225,9 +225,13 @@ class Duels:
         return wrong or (self.pool.find_problem(state) if self.pool is not None else None)
 
     def scene_info(self) -> dict[str, bytes]:
-        """Return the boss, by its name or path, and the record of the rules unless they differ between fights."""
-        fight = self.simulator.fight
-        return {"boss": str(self.options.boss).encode(), "rules": fight.tobytes() if len(fight) == 1 else b""}
+        """Return the boss, by its name or path, and the record of the rules unless they differ between fights.
+
+        The path is absolute, because a process with another working directory may draw the scene.
+        """
+        fight, boss = self.simulator.fight, Path(self.options.boss)
+        name = str(boss.resolve() if boss.suffix == ".toml" else self.options.boss)
+        return {"boss": name.encode(), "rules": fight.tobytes() if len(fight) == 1 else b""}
 
     def scene(self, place: int) -> dict[str, bytes]:
         """Return the record of one duel, its `DUEL_STATE`, and the name of its boss if the bosses differ."""

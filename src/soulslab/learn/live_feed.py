@@ -68,6 +68,9 @@ KEY_BYTES: Final = 32
 LENGTH: Final = struct.Struct(">I")
 
 _HANDSHAKE_S: Final = 5.0
+_CHECK_EVERY_S: Final = 1.0
+"""Time after which a viewer that waits for a message is checked (s)."""
+
 _MAX_PICTURE_PX: Final = 480
 
 _log = logging.getLogger(__name__)
@@ -297,11 +300,9 @@ class LiveFeed:
                 self._viewers[viewer] = waiting
                 self.is_watched = True
             while viewer.recv(1):
-                with self._lock:
-                    self._lock.wait_for(lambda: waiting or viewer not in self._viewers)
-                    if viewer not in self._viewers:
-                        return
-                    message = waiting.popleft()
+                message = self._next_message(viewer, waiting)
+                if message is None:
+                    return
                 viewer.sendall(LENGTH.pack(len(message)) + message)
         except OSError:
             _log.debug("a viewer of the live feed has disconnected", exc_info=True)
@@ -311,6 +312,19 @@ class LiveFeed:
                 self._viewers.pop(viewer, None)
                 self.is_watched = bool(self._viewers)
             self._free.release()
+
+    def _next_message(self, viewer: socket.socket, waiting: deque[bytes]) -> bytes | None:
+        """Wait for the next message of a viewer; return None if it has disconnected, or if the feed was closed."""
+        while True:
+            with self._lock:
+                self._lock.wait_for(lambda: waiting or viewer not in self._viewers, _CHECK_EVERY_S)
+                if viewer not in self._viewers:
+                    return None
+                if waiting:
+                    return waiting.popleft()
+            # A feed may be silent for long, and a viewer that has gone would keep its place.
+            if _has_gone(viewer):
+                return None
 
 
 def game_feed(folder: Path, game: str) -> Path:
@@ -383,6 +397,17 @@ def _disconnect(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
     connection.close()
+
+
+def _has_gone(connection: socket.socket) -> bool:
+    """Return whether the other side has closed a blocking connection, without reading from it."""
+    connection.setblocking(False)
+    try:
+        return not connection.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:  # it has sent nothing
+        return False
+    finally:
+        connection.setblocking(True)
 
 
 def _first(env: Env) -> Any:

@@ -1,13 +1,16 @@
 """The runs below a folder."""
 
+import errno
 import os
 
 import pytest
 
 from soulslab.dashboard import run_library
 from soulslab.dashboard.run_library import FLEET_NAME, RunLibrary, RunState
+from soulslab.dashboard.run_log import read_ends
 from soulslab.errors import ConfigError
 from soulslab.learn.process_lock import ProcessLock
+from soulslab.learn.telemetry import TrainStarted
 from soulslab.learn.tuning.study_folder import STUDY_NAME
 from support.run_folders import START_S, evaluated, finished, line, progress, started, write_run
 
@@ -25,6 +28,22 @@ def test_runs_are_found_in_folders_and_studies(tmp_path):
         write_run(tmp_path / name, [started()])
     (tmp_path / "no_run").mkdir()
     assert library(tmp_path).run_ids() == ["a", "deep/b", "study/trials/0007/seed_0"]
+
+
+def test_folders_that_may_not_be_examined_have_no_runs(tmp_path, monkeypatch):
+    for name in ("a", "private/b", "c"):
+        write_run(tmp_path / name, [started()])
+    (tmp_path / "linked").symlink_to(tmp_path / "private" / "b")
+    forbidden = (str(tmp_path / "private") + os.sep, str(tmp_path / "linked"))
+    stat = os.stat
+
+    def stat_of_another_user(path, *arguments, **options):
+        if str(path).startswith(forbidden):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return stat(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "stat", stat_of_another_user)
+    assert library(tmp_path).run_ids() == ["a", "c"]
 
 
 def test_root_may_be_a_run(tmp_path):
@@ -60,6 +79,7 @@ def test_states_of_runs_without_a_process(tmp_path):
     assert state(tmp_path, [started(), progress(1)]) is RunState.FAILED
     assert state(tmp_path, [started(), finished(1)]) is RunState.FINISHED
     assert state(tmp_path, [started(), finished(1, "interrupted")]) is RunState.STOPPED
+    assert state(tmp_path, [started(), finished(1, "stop requested")]) is RunState.STOPPED
     assert state(tmp_path, [started(), finished(1, "pruned")]) is RunState.PRUNED
     assert state(tmp_path, [started(), finished(1), started(1, is_resumed=True)]) is RunState.FAILED
 
@@ -83,6 +103,15 @@ def test_summary_has_the_numbers_of_the_last_messages(tmp_path):
     assert found.is_evaluated
     assert found.game_hours == pytest.approx(0.02)
     assert found.sparkline == (25.0, 50.0)
+
+
+def test_total_of_a_long_resumed_run_is_the_newest_one(tmp_path):
+    reports = [progress(step, total_steps=1000 if step <= 1000 else 6000) for step in range(1, 6000)]
+    messages = [started(), *reports[:1000], finished(1000), started(1000, is_resumed=True), *reports[1000:]]
+    path = write_run(tmp_path / "run", messages)
+    # The resume lies between two of the places that are read.
+    assert not any(isinstance(each, TrainStarted) and each.is_resumed for each, _ in read_ends(path))
+    assert library(tmp_path).summary("run").total_steps == 6000
 
 
 def test_decision_time_is_that_of_the_settings(tmp_path):

@@ -1,13 +1,16 @@
 """Preparation of decisions for the browser."""
 
 import json
+import shutil
 import struct
+from contextlib import closing
 
 import cv2
 import gymnasium
 import numpy as np
 import pytest
 
+from soulslab.arena.boss_file import BOSS_DIR
 from soulslab.arena.features import FEATURE_NAMES
 from soulslab.arena.top_down import draw_duel
 from soulslab.dashboard.scene_view import PICTURE_HEIGHT_PX, SceneView, feature_groups, pack
@@ -101,6 +104,31 @@ def test_each_fight_of_a_range_is_described_with_its_boss():
         move = env.boss.moves[env.simulator.duels[0].b_move].id.replace("_", " ")
         assert vitals["boss_animation"].startswith(f"{move}, ")
     assert len(bosses) > 1
+
+
+def test_boss_file_is_found_from_another_working_directory(tmp_path, monkeypatch):
+    for name in ("training", "dashboard"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "training")
+    shutil.copy(BOSS_DIR / "judge.toml", "mine.toml")
+    with closing(gymnasium.make("soulslab/Arena-v0", boss="mine.toml").unwrapped) as env:
+        env.reset(seed=0)
+        given, shown = info(scene=env.scene_info()), moment(scene=env.scene(0))
+    monkeypatch.chdir(tmp_path / "dashboard")
+    view = SceneView(given)
+    assert view.problem is None
+    assert view.info()["boss"] == env.boss.name
+    assert view.picture(shown)
+
+
+def test_numbers_are_shown_without_the_boss_file(tmp_path, env):
+    path = tmp_path / "gone.toml"
+    view = SceneView(info(scene={**env.scene_info(), "boss": str(path).encode()}))
+    assert str(path) in str(view.problem)
+    assert view.info()["boss"] == ""
+    shown = moment(scene=env.scene(0))
+    assert view.picture(shown) == b""
+    assert view.describe(shown)["vitals"]["boss_max_hp"] == env.boss.hp
 
 
 @pytest.mark.parametrize("scene", [{"duel": b"short", "state": b"short"}, {"other": b""}])

@@ -200,6 +200,26 @@ def test_feed_notices_that_a_viewer_has_gone(feed, env, viewer):
     wait_for(lambda: not feed.is_watched, "the feed to notice")
 
 
+def test_silent_feed_notices_that_a_viewer_has_gone(feed, viewer):
+    viewer.ask()
+    viewer.connection.close()
+    wait_for(lambda: not feed.is_watched, "the feed to notice")
+
+
+def test_viewer_of_a_silent_feed_is_kept(tmp_path, feed, env, monkeypatch):
+    checks, has_gone = [], live_feed._has_gone
+    monkeypatch.setattr(live_feed, "_CHECK_EVERY_S", 0.01)
+    monkeypatch.setattr(live_feed, "_has_gone", lambda connection: checks.append(has_gone(connection)) or checks[-1])
+    viewer = Viewer(tmp_path / "live.json")
+    viewer.read()
+    viewer.ask()
+    wait_for(lambda: len(checks) > 1, "two checks of the viewer")
+    show(feed, env)
+    assert viewer.read().decision == 0
+    assert not any(checks)
+    viewer.connection.close()
+
+
 def test_several_viewers(tmp_path, feed, env, viewer):
     other = Viewer(tmp_path / "live.json")
     assert isinstance(other.read(), FeedInfo)
