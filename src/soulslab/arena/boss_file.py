@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from soulslab.arena.duel_state import CAMERA_UP_M
 from soulslab.arena.vocabulary import BOSS_ATTACKS
 from soulslab.config.checking import check
 from soulslab.config.input_files import parse_toml, read_text
@@ -321,7 +322,9 @@ def _ground_problems(ground: Ground) -> Iterator[tuple[str, str]]:
             yield f"limits_m[{i}]", f"{low} is not below {high}"
     if not ground.limits_m[2][0] < ground.floor_m < ground.limits_m[2][1]:
         yield "floor_m", "is outside limits_m[2]"
-    # The camera is behind the player, so the limits have to contain more than the floor.
+    # The camera is behind and above the player, so the limits have to contain more than the floor.
+    if ground.limits_m[2][1] < ground.floor_m + CAMERA_UP_M:
+        yield "limits_m[2]", f"must contain the {CAMERA_UP_M} m above floor_m, where the camera is"
     margin = ground.radius_m + 6.0
     for i, centre in enumerate(ground.centre_m):
         low, high = ground.limits_m[i]

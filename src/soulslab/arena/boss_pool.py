@@ -19,6 +19,8 @@ from soulslab.arena.uncertainty import Uncertainty, draw_boss
 N_SPARE: Final = 64
 #: Decisions between two new bosses, each of which takes some milliseconds.
 RENEW_DECISIONS: Final = 20_000
+#: Rounding error of a factor in a saved state: states of earlier versions can exceed the factors by one.
+_ROUNDING: Final = 1e-9
 
 
 class BossPool:
@@ -52,7 +54,14 @@ class BossPool:
         """Present factor of the widths of the intervals."""
         share = min(float(self._n_decisions[0]) / self._interval_decisions, 1.0)
         first, last = self._widths
-        return first + share * (last - first)
+        # The sum can exceed both by a rounding error.
+        return min(max(first + share * (last - first), min(first, last)), max(first, last))
+
+    @property
+    def changes_hp(self) -> bool:
+        """Whether the bosses can have other health than the fitted boss."""
+        hp = float(self._simulator.boss.hp)
+        return self._uncertainty.intervals.get("hp", (hp, hp)) != (hp, hp)
 
     def restart(self) -> None:
         """Return to the bosses and the width of the beginning."""
@@ -78,7 +87,8 @@ class BossPool:
         """Return a message about values of ``state`` that `state_arrays` cannot have, or None."""
         numbers, factors = state["boss_numbers"], state["boss_factors"]
         least, greatest = sorted(self._widths)
-        if (numbers < 0).any() or not ((factors >= least) & (factors <= greatest)).all():
+        is_between = (factors >= least - _ROUNDING) & (factors <= greatest + _ROUNDING)
+        if (numbers < 0).any() or not is_between.all():
             return "boss_numbers or boss_factors are out of range"
         return "boss_decisions is negative" if state["boss_decisions"][0] < 0 else None
 

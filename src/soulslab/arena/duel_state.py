@@ -12,6 +12,9 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+#: The camera is this far behind and above the player.
+CAMERA_BACK_M, CAMERA_UP_M = 4.0, 2.0
+
 Kind = Literal["scalar", "pose", "camera", "category", "constant", "flag"]
 
 

@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from soulslab.arena.duel_state import MAX_ANIMATION_S
+from soulslab.arena.duel_state import CAMERA_BACK_M, CAMERA_UP_M, MAX_ANIMATION_S
 from soulslab.arena.kernel import kernel, rule
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.records import TICKS_PER_S, Record, Table
@@ -87,8 +87,7 @@ def feature_bounds() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     return np.array(low, dtype=np.float32), np.array(high, dtype=np.float32)
 
 
-# The camera is behind and above the player, and looks slightly downwards.
-CAMERA_BACK_M, CAMERA_UP_M = 4.0, 2.0
+# The camera looks slightly downwards.
 CAMERA_COS, CAMERA_SIN = math.cos(0.3), math.sin(0.3)
 
 

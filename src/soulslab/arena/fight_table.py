@@ -123,13 +123,15 @@ def _phase_bits(phases: tuple[int, ...]) -> int:
 
 
 def _window(row: Record, window: Window, knock_backs: list[str]) -> None:
-    row.start, row.end = ticks(window.start_s), max(ticks(window.end_s), ticks(window.start_s) + 1)
+    # The first tick of a move is tick 1.
+    row.start = max(ticks(window.start_s), 1)
+    row.end = max(ticks(window.end_s), row.start + 1)
     row.knock_back, row.parry = knock_backs.index(window.knock_back), window.parry
     row.aim_to = row.start - ticks(window.aim_s)
     row.damage, row.reach, row.cos_half = window.damage, window.reach_m, _arc_cos(window.arc_rad)
     row.face_cos, row.face_sin = math.cos(window.facing_rad), math.sin(window.facing_rad)
     row.turn_cos, row.turn_sin = _turn(window.tracking_rad_s)
-    row.advance_from = max(row.start - ticks(window.advance_s), 0)
+    row.advance_from = max(row.start - ticks(window.advance_s), 1)
     row.advance = window.advance_m / max(row.start - row.advance_from, 1)
     if window.projectile is not None:
         _projectile(row, window.projectile)

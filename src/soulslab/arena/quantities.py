@@ -13,7 +13,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 import numpy as np
 
-from soulslab.arena.features import CAMERA_BACK_M, CAMERA_COS, CAMERA_SIN, CAMERA_UP_M
+from soulslab.arena.duel_state import CAMERA_BACK_M, CAMERA_UP_M
+from soulslab.arena.features import CAMERA_COS, CAMERA_SIN
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import HISTORY_TICKS, STAGES, LiveFight
 from soulslab.arena.records import TICKS_PER_S

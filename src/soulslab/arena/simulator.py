@@ -15,7 +15,7 @@ from soulslab.arena import records as st
 from soulslab.arena.boss_file import MAX_MOVES, MAX_WINDOWS_OF_ALL, Boss
 from soulslab.arena.boss_rules import boss_is_beaten
 from soulslab.arena.duel_rules import begin, duel_tick, late_keys
-from soulslab.arena.duel_state import DUEL_STATE
+from soulslab.arena.duel_state import CAMERA_BACK_M, DUEL_STATE
 from soulslab.arena.features import BOSS_BIN, N_FEATURES, PLAYER_BIN, write_features, write_state
 from soulslab.arena.fight_table import fight_table, write_boss
 from soulslab.arena.geometry import uniform
@@ -55,7 +55,7 @@ class FightOptions(msgspec.Struct, frozen=True):
         latency_ticks: Least and greatest time from a decision to its keys, at most `MAX_LATENCY_TICKS`; one is drawn
             for each fight.
         late_share: Probability that a step returns the observation of the step before it, except at the start.
-        noise_m: Greatest error of each coordinate of the observed positions.
+        noise_m: Greatest error of each coordinate of the observed positions, which stay in the limits of the ground.
         held_out_rules: A set of `soulslab.arena.held_out_rules`, for tests and benchmarks of fitted bosses only.
     """
 
@@ -188,16 +188,38 @@ def _observe_with_errors(d: Record, f: Record, features: NDArray[np.float32], st
     if d.decision > 0 and uniform(d) < f.late_share:
         return
     p_x, p_y, b_x, b_y = d.p_x, d.p_y, d.b_x, d.b_y
-    d.p_x, d.p_y = p_x + _error(d, f), p_y + _error(d, f)
-    d.b_x, d.b_y = b_x + _error(d, f), b_y + _error(d, f)
+    d.p_x, d.p_y = _wrong(d, f, p_x, 0), _wrong(d, f, p_y, 1)
+    d.b_x, d.b_y = _wrong(d, f, b_x, 0), _wrong(d, f, b_y, 1)
     _write_observation(d, f, features, state)
     d.p_x, d.p_y, d.b_x, d.b_y = p_x, p_y, b_x, b_y
 
 
 @rule
-def _error(d: Record, f: Record) -> float:
-    """Draw the error of a coordinate."""
-    return (2.0 * uniform(d) - 1.0) * f.noise
+def _wrong(d: Record, f: Record, true: float, axis: int) -> float:
+    """Return a coordinate with a random error, which leaves room for the camera in the limits of the ground."""
+    low = f.low[axis] + CAMERA_BACK_M
+    high = f.low[axis] + f.extent[axis] - CAMERA_BACK_M
+    seen = true + (2.0 * uniform(d) - 1.0) * f.noise
+    # A true coordinate beyond them, of a falling player, is not moved inwards.
+    return min(max(seen, min(low, true)), max(high, true))
+
+
+@rule
+def _observe_end(
+    d: Record,
+    f: Record,
+    i: int,
+    features: NDArray[np.float32],
+    states: Table,
+    final_features: NDArray[np.float32],
+    final_states: Table,
+) -> None:
+    """Write the last observation of the fight of duel i; a late one is the observation of the step before."""
+    if f.has_errors:
+        for k in range(features.shape[1]):
+            final_features[i, k] = features[i, k]
+        final_states[i] = states[i]
+    _observe(d, f, final_features[i], final_states[i])
 
 
 @rule
@@ -288,7 +310,7 @@ def step_duels(
                 ended += 1
                 _report(d, reports[i])
                 if f.autoreset == _SAME_STEP:
-                    _observe(d, f, final_features[i], final_states[i])
+                    _observe_end(d, f, i, features, states, final_features, final_states)
                     for action in range(N_ACTIONS):
                         final_masks[i, action] = masks[i, action]
                     _restart(duels, i, blank, fights)

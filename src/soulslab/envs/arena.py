@@ -315,9 +315,11 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
 
         Raises:
             EnvironmentUsageError: A seed is out of range, their number is not N, or an option is unknown or invalid.
+            NotResetError: The mask leaves out a fight that has not begun.
         """
-        which = reset_mask_of(reset_options_of(options, ("reset_mask",)).get("reset_mask"), self.num_envs)
         simulator = self._duels.simulator
+        mask = reset_options_of(options, ("reset_mask",)).get("reset_mask")
+        which = reset_mask_of(mask, self.num_envs, simulator.duels["phase"] > 0)
         simulator.seed(*self._seeds(seed, which))
         self._duels.begin(which, is_seeded=seed is not None and bool(which.all()))
         self._is_ready = True
@@ -448,8 +450,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
 
     def get_state(self) -> dict[str, NDArray[Any]]:
         """Return copies of all arrays that `set_state` needs to continue exactly from the current state."""
-        state = {name: array.copy() for name, array in self._state_arrays().items()}
-        return {**state, "fight": self._fight_digest()}
+        return {name: array.copy() for name, array in self._state_arrays().items()} | {"fight": self._fight_digest()}
 
     def set_state(self, state: dict[str, NDArray[Any]]) -> None:
         """Continue from a state that `get_state` returned.
@@ -468,8 +469,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
             if not isinstance(given, np.ndarray) or (given.shape, given.dtype) != (array.shape, array.dtype):
                 got = f"{given.dtype} {given.shape}" if isinstance(given, np.ndarray) else repr(given)
                 raise EnvironmentUsageError(f"set_state: {name!r} must be {array.dtype} {array.shape}, not {got}")
-        wrong = self._duels.find_problem(state)
-        if wrong:
+        if wrong := self._duels.find_problem(state):
             raise EnvironmentUsageError(f"set_state: no fight can be in this state: {wrong}")
         if self._duels.pool is not None:
             self._duels.pool.load(state)

@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from soulslab.config.checking import check
-from soulslab.errors import EnvironmentUsageError, InvalidActionError, UnknownOptionError, did_you_mean
+from soulslab.errors import EnvironmentUsageError, InvalidActionError, NotResetError, UnknownOptionError, did_you_mean
 
 #: Reset options that wrappers of other libraries pass on to the environment. They are accepted and have no effect.
 FOREIGN_RESET_OPTIONS: Final = ("minari_autoseed",)
@@ -137,12 +137,21 @@ def options_of_each(options: Mapping[str, Any], n_envs: int) -> list[dict[str, A
     return made
 
 
-def reset_mask_of(mask: Any, n_envs: int) -> NDArray[np.bool_]:
-    """Return ``options["reset_mask"]``, (N,) bool; all true for None."""
+def reset_mask_of(mask: Any, n_envs: int, begun: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
+    """Return ``options["reset_mask"]``, (N,) bool; all true for None.
+
+    Raises `NotResetError` if the mask leaves out an environment that has not begun, according to ``begun`` (N,).
+    """
     if mask is None:
         return np.ones(n_envs, np.bool_)
     if not (isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and mask.shape == (n_envs,)):
         raise EnvironmentUsageError(f"options['reset_mask'] must be a bool array of shape ({n_envs},)")
+    if begun is not None and not (mask | begun).all():
+        left_out = np.flatnonzero(~(mask | begun))
+        raise NotResetError(
+            f"reset: fights {left_out[:8]} have not begun, and options['reset_mask'] leaves them out; reset all fights "
+            "once before some of them"
+        )
     return mask
 
 

@@ -57,7 +57,8 @@ class ArenaOptions(msgspec.Struct, frozen=True, kw_only=True):
         interval_decisions: Decisions in which the factor changes from the first to the second.
         latency_ms: Least and greatest time from a decision to its keys, at most 200; one is drawn for each fight.
         late_share: Probability that a step returns the observation of the step before it.
-        position_noise_m: Greatest error of each coordinate of the observed positions.
+        position_noise_m: Greatest error of each coordinate of the observed positions; they stay in the limits of the
+            observation space.
         held_out_rules: A set of rules that no boss file describes (`soulslab.arena.held_out_rules`), for tests and
             benchmarks of fitted bosses only.
     """
@@ -138,7 +139,8 @@ class Duels:
         self.pool = _make_pool(self.simulator, options) if any(options.boss_intervals) else None
         self.returns = np.zeros(n_duels)
         self.feature_names = ROW_NAMES.get(options.observation, ())
-        self.space: spaces.Space[Any] = duel_space(self.bosses, knight, options.observation)
+        is_hp_fixed = self.pool is None or not self.pool.changes_hp
+        self.space: spaces.Space[Any] = duel_space(self.bosses, knight, options.observation, is_hp_fixed=is_hp_fixed)
         self._seeds: NDArray[np.int64] | None = None
         if len(self.bosses) > 1:
             self._seeds = np.array(generated_seeds(options.boss))

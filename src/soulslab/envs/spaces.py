@@ -36,8 +36,13 @@ def row_space(kind: str, limits_m: Sequence[tuple[float, float]], floor_m: float
     return spaces.Box(low, high, dtype=np.float32)
 
 
-def duel_space(bosses: Sequence[Boss], knight: Knight, kind: str) -> spaces.Dict | spaces.Box:
-    """Return the space of an observation in fights against any of some bosses, on their grounds."""
+def duel_space(
+    bosses: Sequence[Boss], knight: Knight, kind: str, *, is_hp_fixed: bool = True
+) -> spaces.Dict | spaces.Box:
+    """Return the space of an observation in fights against any of some bosses, on their grounds.
+
+    ``is_hp_fixed`` is false if bosses with other health are drawn from them.
+    """
     limits_m = [
         (min(low for low, _ in pairs), max(high for _, high in pairs))
         for pairs in zip(*(boss.ground.limits_m for boss in bosses), strict=True)
@@ -45,7 +50,7 @@ def duel_space(bosses: Sequence[Boss], knight: Knight, kind: str) -> spaces.Dict
     if kind in ROW_NAMES:
         return row_space(kind, limits_m, bosses[0].ground.floor_m)
     hp = {boss.hp for boss in bosses}
-    boss_hp = hp.pop() if len(hp) == 1 else None
+    boss_hp = hp.pop() if len(hp) == 1 and is_hp_fixed else None
     vitals = knight.vitals
     return fields_space(kind, limits_m, player_hp=vitals.hp, player_sp=vitals.sp, boss_hp=boss_hp)
 

@@ -68,6 +68,7 @@ BROKEN = [
     ("[110.0, 190.0]", "[-inf, 190.0]", "ground.limits_m[0][0]", "must be a number from"),
     ("radius_m = 24.0", "radius_m = 400.0", "ground.radius_m", "<= 90.0"),
     ("floor_m = -68.8", "floor_m = 0", "ground.floor_m", "outside limits_m[2]"),
+    ("[-73.0, -55.0]", "[-73.0, -67.0]", "ground.limits_m[2]", "must contain the 2.0 m above floor_m"),
     ("reward_centre_m = [139.0,", "reward_centre_m = [nan,", "ground.reward_centre_m[0]", "must be a number"),
     ("player_pose = [132.176", "player_pose = [112.176", "ground.player_pose", "must be at least 1 m inside"),
     ("[128.62, 588.938", "[118.62, 588.938", "ground.player_poses_random[1]", "must be at least 1 m inside"),

@@ -100,6 +100,34 @@ def test_a_saved_state_continues_with_the_same_bosses(fitted):
     assert np.array_equal(features_of(env, 200, seed=1), features_of(other, 200, seed=1))
 
 
+def test_a_state_with_a_rounding_error_is_accepted(fitted):
+    env = vector(boss=fitted, boss_intervals=(0.1, 0.7))
+    env.reset(seed=5)
+    state = env.unwrapped.get_state()
+    state["boss_factors"][:2] = np.nextafter(0.1, 0), np.nextafter(0.7, 1)  # as earlier versions saved them
+    env.unwrapped.set_state(state)
+
+
+@pytest.mark.parametrize("widths", [(1.0, 0.3), (0.3, 0.9), (1.0, 0.1), (0.7, 0.1)])
+def test_the_width_is_never_beyond_the_given_ones(fitted, widths):
+    pool = vector(boss=fitted, boss_intervals=widths, interval_decisions=10).unwrapped._duels.pool
+    pool.count_decisions(10)
+    assert min(widths) <= pool.width <= max(widths)
+
+
+@pytest.mark.parametrize("observation", ["dict", "boxes"])
+@pytest.mark.parametrize("hp", ["drawn", "known"])
+def test_the_space_contains_drawn_health(fitted, observation, hp):
+    boss = find_boss(str(fitted))
+    if hp == "known":
+        intervals = {"hp": (float(boss.hp), float(boss.hp)), "pause_s[0][1]": (1.2, 1.5)}
+        uncertainty_path(fitted).write_text(dump_settings(Uncertainty(intervals=intervals)), encoding="utf-8")
+    env = vector(boss=fitted, boss_intervals=(1, 1), observation=observation)
+    observed, _ = env.reset(seed=1)
+    assert env.observation_space.contains(observed)
+    assert (env.unwrapped.single_observation_space["boss_hp"].high[0] == boss.hp) == (hp == "known")
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("boss_numbers", -1), ("boss_factors", 99.0), ("boss_factors", np.nan), ("boss_decisions", -1)]
 )
@@ -214,6 +242,17 @@ def test_positions_are_wrong_by_at_most_the_error():
         observation = env.step(np.full(64, NOTHING))[0]
     assert 0.3 < np.abs(errors).max() < 0.401
     assert abs(np.mean(errors)) < 0.05
+
+
+@pytest.mark.parametrize("observation", ["features", "relative", "dict", "boxes"])
+@pytest.mark.parametrize("boss", ["judge", "generated:5"])
+def test_wrong_positions_stay_in_the_observation_space(boss, observation):
+    env = vector(32, boss=boss, position_noise_m=10.0, observation=observation, random_pose=True)
+    observed, _ = env.reset(seed=3)
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        assert env.observation_space.contains(observed)
+        observed = env.step(rng.integers(0, N_DIRECTIONS, 32))[0]
 
 
 def test_the_rules_do_not_see_the_errors():

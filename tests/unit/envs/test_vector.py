@@ -64,6 +64,8 @@ def assert_info_holds(fast, slow):
         {"boss": "generated:2-5", "observation": "relative", "random_pose": True, "skip_locked": True},
         {"boss": "trickster", "skip_locked": True, "max_episode_steps": 20},
         {"boss": "trickster", "observation": "boxes", "phase": "2"},
+        {"boss": "judge", "late_share": 0.5, "max_episode_steps": 7},
+        {"boss": "judge", "late_share": 0.5, "position_noise_m": 1.0, "observation": "dict", "skip_locked": True},
         {"boss": "judge", "skip_locked": True, "reward": {"win": 1.0, "time": -0.01, "hit_streak": 0.1}},
     ],
     ids=lambda options: "-".join(str(getattr(value, "__name__", value)) for value in options.values()),
@@ -254,6 +256,17 @@ def test_an_invalid_number_of_fights_is_refused(num_envs):
 def test_stepping_before_reset():
     with pytest.raises(NotResetError, match="no fight has begun"):
         ArenaVectorEnv(num_envs=2).step(np.array([0, 0]))
+
+
+def test_a_first_reset_of_some_fights():
+    env = ArenaVectorEnv(num_envs=3)
+    some = {"reset_mask": np.array([True, False, True])}
+    with pytest.raises(NotResetError, match=r"reset: fights \[1\] have not begun"):
+        env.reset(seed=0, options=some)
+    with pytest.raises(NotResetError, match="step: no fight has begun"):
+        env.step(np.zeros(3, int))
+    env.reset(seed=0)
+    env.reset(options=some)
 
 
 def test_stepping_fights_that_are_over_without_autoreset():

@@ -98,6 +98,7 @@ class Controls:
 
     def process_pads(self, pads: Sequence[PadState]) -> list[str]:
         """Process the positions of sticks and triggers; return the commands of triggers that were pressed."""
+        is_any_gone = len(pads) < len(self._sticks)
         while len(self._sticks) < len(pads):
             self._sticks.append(Stick())
         del self._sticks[len(pads) :]
@@ -106,9 +107,20 @@ class Controls:
             stick.move(pad.right, pad.forward)
             depths = (("ltrigger", pad.left_trigger), ("rtrigger", pad.right_trigger))
             down.update(name for name, depth in depths if depth >= TRIGGER_DOWN)
-        changed = down ^ self._triggers if pads else set()
+        if is_any_gone:
+            self._release_pads(down)
+        changed = down ^ self._triggers
         self._triggers ^= changed
         return self.process_events([ButtonEvent(PAD_PREFIX + name, is_press=name in down) for name in sorted(changed)])
+
+    def _release_pads(self, triggers: set[str]) -> None:
+        """Release the buttons of all pads, except for ``triggers``: a pad that disappears sends no release events.
+
+        Events do not tell the pads apart, so the buttons of the other pads have to be pressed again.
+        """
+        kept = {PAD_PREFIX + name for name in triggers}
+        self._down = {name for name in self._down if name in kept or not name.startswith(PAD_PREFIX)}
+        self._triggers &= triggers
 
     def next_tick(self) -> None:
         """Clear the taps: buttons that were pressed and released between two ticks have had their tick."""

@@ -81,6 +81,20 @@ def test_a_trigger_without_a_button_is_pressed_by_its_depth(controls):
     assert controls.held == {"parry"}
 
 
+def test_a_pad_that_disappears_lets_go(controls):
+    controls.process_pads([PadState(), PadState(left_trigger=1.0)])
+    controls.process_events(down("d", PAD_PREFIX + "dpad_up"))
+    controls.next_tick()
+    assert controls.held == {"forward", "right", "parry"}
+    assert controls.process_pads([PadState(left_trigger=1.0)]) == []
+    assert controls.held == {"right", "parry"}
+    controls.process_events(down(PAD_PREFIX + "dpad_up"))
+    controls.next_tick()
+    assert controls.process_pads([]) == []
+    assert controls.held == {"right"}
+    assert controls.process_pads([PadState(left_trigger=1.0)]) == ["parry"]
+
+
 def test_sticks_walk_in_eight_directions_and_come_and_go(controls):
     controls.process_pads([PadState(), PadState(right=0.7, forward=0.7)])
     assert controls.held == {"forward", "right"}

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from soulslab.arena.binding import Binding
-from soulslab.arena.duel_state import DUEL_STATE, MAX_ANIMATION_S
-from soulslab.arena.features import BOSS_BIN, BOSS_BINS, CAMERA_BACK_M, CAMERA_COS, CAMERA_SIN, CAMERA_UP_M
+from soulslab.arena.duel_state import CAMERA_BACK_M, CAMERA_UP_M, DUEL_STATE, MAX_ANIMATION_S
+from soulslab.arena.features import BOSS_BIN, BOSS_BINS, CAMERA_COS, CAMERA_SIN
 from soulslab.arena.geometry import direction
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.records import Record
