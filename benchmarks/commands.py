@@ -380,6 +380,7 @@ def fit_training(
     ] = None,
     trainings: Annotated[int | None, Parameter(help="Trainings per boss, each with its own seed.")] = None,
     refine_fights: Annotated[int | None, Parameter(help="Fights of a round of refinement; none by default.")] = None,
+    refine_rounds: Annotated[int | None, Parameter(help="Rounds of a refinement, by default five.")] = None,
     online_decisions: Annotated[
         int | None, Parameter(help="Decisions of Rainbow in the true fights after each training; none by default.")
     ] = None,
@@ -402,6 +403,7 @@ def fit_training(
     settings = settings.quick() if quick else settings
     settings = _with(settings, bosses=tuple(bosses) if bosses else None, sources=tuple(known) if known else None)
     settings = _with(settings, uses=tuple(used) if used else None, n_refine_fights=refine_fights)
+    settings = _with(settings, n_refine_rounds=refine_rounds)
     settings = _with(settings, decisions=decisions, n_trainings=trainings, player=player)
     settings = _with(settings, online_decisions=online_decisions, minutes=tuple(minutes) if minutes else None)
     settings = _with(settings, limit_s=limit_s, n_fights=fights, purpose="development" if development else None)

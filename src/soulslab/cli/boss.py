@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -137,8 +138,7 @@ def fit(
     if out.suffix != ".toml":
         raise ConfigError("must end in .toml, as the path of every boss file", source=out)
     check_file(out)
-    if not recordings:
-        raise ConfigError("name at least one recording, such as a folder of soulslab boss record", source="boss fit")
+    _check_recordings(recordings, "boss fit")
     known_ground = find_boss(ground).ground if ground else None
     numbers = read_known_numbers(known) if known else {}
     fights = read_recorded_fights(recordings, profile)
@@ -171,6 +171,7 @@ def fit(
 def predict(
     run: Path,
     *recordings: Path,
+    profile: Path | None = None,
     bosses: Annotated[int, Parameter(validator=Number(gte=1))] = 20,
     fights: Annotated[int, Parameter(validator=Number(gte=1))] = 100,
     seed: Seed = 0,
@@ -180,11 +181,13 @@ def predict(
     Args:
         run: Folder of a run of fitted.toml, or its policy file.
         recordings: Recordings of the boss.
+        profile: Game or profile of a file of siphon record.
         bosses: Bosses that the recordings allow; with fewer than 19 the interval contains less than 90 %.
         fights: Fights with each of them, in the simulator.
         seed: Seed of the bosses and the fights.
     """
     run = find_run(run)
+    _check_recordings(recordings, "boss predict")
     from soulslab.envs.duels import TRAINING_CONDITIONS
     from soulslab.fights.fit_recordings import read_recorded_fights
     from soulslab.fights.prediction import PredictionSettings, trained_facts
@@ -195,7 +198,7 @@ def predict(
     trained = player.header.env_options
     options = {name: value for name, value in trained.items() if name not in TRAINING_CONDITIONS}
     settings = PredictionSettings(env_options=options, n_bosses=bosses, n_fights=fights, seed=seed)
-    found = predict_wins(player, read_recorded_fights(recordings), settings, *trained_facts(trained, run))
+    found = predict_wins(player, read_recorded_fights(recordings, profile), settings, *trained_facts(trained, run))
     low, high = found.interval
     print_line(f"expected wins: {100 * found.win_rate:.0f} % ({100 * low:.0f} to {100 * high:.0f} %)")
     return EXIT_OK
@@ -208,9 +211,10 @@ def refine(
     out: Path,
     env: str,
     option: Repeated = None,
-    n_fights: Annotated[int, Parameter(name="--fights", validator=Number(gte=1))] = 20,
+    profile: Path | None = None,
+    n_fights: Annotated[int, Parameter(name="--fights", validator=Number(gte=1))] = 5,
     rounds: Annotated[int, Parameter(validator=Number(gte=1))] = 5,
-    decisions: Annotated[int, Parameter(validator=Number(gt=0))] = 20_000_000,
+    decisions: Annotated[int, Parameter(validator=Number(gt=0))] = 8_000_000,
     seed: Seed = 0,
     token_file: TokenFile = None,
     trust: Flag = False,
@@ -218,8 +222,7 @@ def refine(
 ) -> int:
     """Improve a policy for a fitted boss: it fights, its fights are recorded and fitted, and it trains on.
 
-    Ends after the training that follows the last round, or a round with no more wins than the one before it, or when a
-    policy has won all fights of a round.
+    Ends after the training that follows the last round, or when all fights of the last rounds were won, at least ten.
 
     Args:
         run: Folder of a run of fitted.toml.
@@ -227,6 +230,7 @@ def refine(
         out: Folder of the rounds, which must not exist, except with --resume.
         env: Environment of the fights, such as soulslab/EldenRingMargit-v0.
         option: Value of an option of the environment, as boss=judge; may be repeated.
+        profile: Game or profile of a file of siphon record.
         n_fights: Fights of each round.
         rounds: Greatest number of rounds.
         decisions: Decisions of the training of each round, in the simulator.
@@ -235,6 +239,7 @@ def refine(
         resume: Continue an interrupted refinement in its folder, with the same values; only --rounds may differ.
     """
     run = find_run(run)
+    _check_recordings(recordings, "boss refine")
     from soulslab.fights.refinement import STATE_NAME, RefineSettings, refine
     from soulslab.learn.players import load_player
     from soulslab.learn.sinks import run_sinks
@@ -243,7 +248,13 @@ def refine(
     flags = EnvironmentFlags(env=env, option=option, token_file=token_file, trust=trust)
     env_id, options = flags.choose(header.env_id, header.env_options, run)
     settings = RefineSettings(
-        env_id=env_id, env_options=options, n_fights=n_fights, max_rounds=rounds, decisions=decisions, seed=seed
+        env_id=env_id,
+        env_options=options,
+        n_fights=n_fights,
+        max_rounds=rounds,
+        decisions=decisions,
+        seed=seed,
+        profile=str(profile) if profile is not None else "",
     )
     rows = []
     try:
@@ -257,6 +268,11 @@ def refine(
             _log.info("to resume: the same command with --resume")
         raise
     last = rows[-1]
-    how = "won all fights of its round" if last.refined == last.run else "was trained with all recordings"
+    how = "won all fights of the last rounds" if last.refined == last.run else "was trained with all recordings"
     _log.info("the policy that %s: %s", how, last.refined)
     return EXIT_OK
+
+
+def _check_recordings(recordings: Sequence[Path], command: str) -> None:
+    if not recordings:
+        raise ConfigError("name at least one recording, such as a folder of soulslab boss record", source=command)

@@ -242,8 +242,12 @@ def _of_recording(recording: Recording, profile: Profile) -> list[RecordedFight]
     attributes = {q: binding.attributes[q] for q in (*NEEDED, *OPTIONAL) if binding.has(q)}
     attributes = {q: name for q, name in attributes.items() if name in recording.attributes}
     is_readable = np.ones(len(recording), np.bool_)
-    for name in attributes.values():
-        is_readable &= ~recording.unreadable[name]
+    for quantity, name in list(attributes.items()):
+        if quantity in NEEDED or recording.unreadable[name].mean() < 0.5:
+            is_readable &= ~recording.unreadable[name]
+        else:  # a wrong address must not discard the recording
+            _log.warning("%s: %s could mostly not be read, and is left out", recording.path, name)
+            del attributes[quantity]
     values = {q: [binding.decode(q, stored) for stored in recording.attributes[name]] for q, name in attributes.items()}
     tick = np.rint(recording.game_time_s * TICKS_PER_S).astype(np.int64)
     # Of samples in the same tick, the last one counts.

@@ -26,7 +26,7 @@ from soulslab.arena.uncertainty import LEVEL, draw_boss, load_uncertainty, uncer
 from soulslab.arena.uncertainty import Interval as KnownInterval
 from soulslab.config.writing import dump_settings
 from soulslab.envs.registration import ARENA_ID
-from soulslab.errors import BossFileError, ConfigError
+from soulslab.errors import BossFileError, ConfigError, FitError
 from soulslab.learn.evaluate import Evaluation, EvaluationSettings, Interval, evaluate
 from soulslab.learn.policy_header import Player
 
@@ -132,8 +132,11 @@ def predict(
     against_fit = _fought(player, fit_boss(fights, knight, ground=ground, known=known).boss, settings)
     rates = []
     for number in range(settings.n_bosses):
-        kept = [fight for i, fight in enumerate(fights) if i != number % len(fights)] or fights
-        fit = fit_boss(kept, knight, ground=ground, known=known)
+        kept = [fight for i, fight in enumerate(fights) if i != number % len(fights)]
+        try:
+            fit = fit_boss(kept, knight, ground=ground, known=known)
+        except FitError:  # the others are too short
+            fit = fit_boss(fights, knight, ground=ground, known=known)
         rates.append(_fought(player, draw_boss(fit.boss, fit.uncertainty, rng), settings).win_rate or 0.0)
     return Prediction(win_rates=tuple(rates), against_fit=against_fit.interval or Interval(0.0, 1.0))
 

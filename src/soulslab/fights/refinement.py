@@ -56,6 +56,8 @@ RUN_NAME: Final = "run"
 MAX_STATE_BYTES: Final = 64 << 20
 #: Factor of the learning rate: a trained policy would forget much at the rate of the beginning.
 LR_FACTOR: Final = 0.2
+#: A policy that has won at least so many fights one after the other, in whole rounds, is not trained further.
+ENOUGH_WON: Final = 10
 
 OpenSinks: TypeAlias = Callable[[Path], Sequence[Sink]]
 
@@ -70,14 +72,16 @@ class RefineSettings(msgspec.Struct, frozen=True, kw_only=True):
         max_rounds: Greatest number of rounds.
         decisions: Decisions of the training of each round, in the simulator.
         seed: Seed of the fights and of the training.
+        profile: Game or profile of recordings of the bridge; see `read_recorded_fights`. "" for none.
     """
 
     env_id: str
     env_options: dict[str, Any]
-    n_fights: int = 20
+    n_fights: int = 5
     max_rounds: int = 5
-    decisions: int = 20_000_000
+    decisions: int = 8_000_000
     seed: int = 0
+    profile: str = ""
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +90,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         number: Number of the round, from 1.
         run: Run of the policy that fought.
-        refined: Run that is trained with these fights after the round; ``run`` if the policy won all of them.
+        refined: Run that is trained with these fights after the round; ``run`` if the last `ENOUGH_WON` were all won.
         n_wins: Fights that it won, of ``n_fights``.
         game_time_s: Time of the fights.
     """
@@ -171,11 +175,11 @@ def refine(
     *,
     resume: bool = False,
 ) -> Iterator[Round]:
-    """Yield each round after its fights, until a round has no more wins than the one before it.
+    """Yield each round after its fights, until all fights of the last rounds were won, at least `ENOUGH_WON`.
 
-    A training follows each round, also the last one, unless all of its fights were won; it begins when the next round
-    is requested, so the iterator must be consumed to its end. The policy to use is that of `Round.refined` of the last
-    round: it was trained with all recordings, or it won all fights of that round. Each fight is saved when it has been
+    A training follows each round, also the last one, unless it ends the refinement; it begins when the next round is
+    requested, so the iterator must be consumed to its end. The policy to use is that of `Round.refined` of the last
+    round: it was trained with all recordings, or it won the last fights. Each fight is saved when it has been
     played. SIGINT and SIGTERM during a training end the refinement after the training has been saved.
 
     Args:
@@ -202,16 +206,17 @@ def refine(
     state = _State.of(run, recordings, settings)
     if resume:
         state = _resumed(out, state)
-    fights = read_recorded_fights(recordings)
+    fights = read_recorded_fights(recordings, Path(settings.profile) if settings.profile else None)
     ground, known = trained_facts(trained.env.options, run)
-    n_before = -1
+    n_in_row = 0
     for number in range(1, settings.max_rounds + 1):
         outcomes, recorded = _play_round(state, out, run, settings, number)
         fights += recorded
         n_wins = sum(each.is_won for each in outcomes)
         time_s = sum(fight.game_time_s for fight in recorded)
         folder = _round_folder(out, number)
-        refined = folder / RUN_NAME if n_wins < len(outcomes) else run
+        n_in_row = n_in_row + n_wins if n_wins == len(outcomes) else 0
+        refined = folder / RUN_NAME if n_in_row < ENOUGH_WON else run
         yield Round(number=number, run=run, refined=refined, n_wins=n_wins, n_fights=len(outcomes), game_time_s=time_s)
         if refined == run:
             return
@@ -220,9 +225,7 @@ def refine(
             write_fit(fit_boss(fights, load_knight(), ground=ground, known=known), boss)
         if len(state.rounds) <= number:
             _train(_continued(trained, run, boss, settings, number), refined, open_sinks)
-        if n_wins <= n_before:
-            return
-        run, n_before = refined, n_wins
+        run = refined
 
 
 def _round_folder(out: Path, number: int) -> Path:

@@ -19,6 +19,9 @@ from support.waiting import PATIENCE_S, wait_for
 
 MAIN = "from soulslab.cli import main; main()"
 
+#: What a refinement needs besides its recordings.
+REFINED = ["--out", "rounds", "--env", "soulslab/Arena-v0"]
+
 
 def interrupt(arguments, is_due):
     """Run a command, send it SIGINT when ``is_due()``, and return the words of its log without spaces."""
@@ -179,3 +182,11 @@ def test_a_second_recording_adds_other_fights(tmp_path, monkeypatch, caplog):
     assert [path.name for path in files] == ["fight_0001.npz", "fight_0002.npz"]
     first, second = read_fights(Path("seen"))
     assert not np.array_equal(first.moments, second.moments)
+
+
+@pytest.mark.parametrize("words", [["fit", "--out", "mine.toml"], ["predict", "judge"], ["refine", "judge", *REFINED]])
+def test_a_command_without_recordings_is_refused(tmp_path, monkeypatch, capsys, words):
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["boss", *words]) == 2
+    assert f"boss {words[0]}: name at least one recording" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

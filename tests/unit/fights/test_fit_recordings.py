@@ -161,6 +161,16 @@ def test_a_recording_of_a_game_has_the_fights_of_its_profile():
     np.testing.assert_allclose(first.moments["player_z"], -68.8, atol=1e-4)
 
 
+def test_an_optional_quantity_that_cannot_be_read_does_not_discard_a_recording(caplog):
+    recording, profile = live_recording()
+    whole = fights_of_recording(recording, profile)
+    name = Binding(profile.duel, profile.attributes).attributes["lock_on"]
+    recording.unreadable[name][:] = True
+    found = fights_of_recording(recording, profile)
+    assert [len(fight.moments) for fight in found] == [len(fight.moments) for fight in whole]
+    assert f"{name} could mostly not be read, and is left out" in caplog.text
+
+
 def test_a_recording_without_a_quantity_of_a_fight_is_refused():
     recording, profile = live_recording(n_ticks=200)
     attributes = {name: values for name, values in recording.attributes.items() if name != "boss.angle"}

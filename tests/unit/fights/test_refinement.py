@@ -59,8 +59,8 @@ def fitted(tmp_path_factory):
 
 
 def settings(**changes):
-    given = {"env_options": {**FIGHTS, "boss": "trickster"}, "n_fights": 2, "decisions": 1000, **changes}
-    return RefineSettings(env_id=ARENA_ID, **given)
+    given = {"env_options": {**FIGHTS, "boss": "trickster"}, "n_fights": 2, "max_rounds": 2, "decisions": 1000}
+    return RefineSettings(env_id=ARENA_ID, **(given | changes))
 
 
 def weak_boss(file, hp):
@@ -166,7 +166,6 @@ def test_only_the_same_refinement_is_continued(fitted, whole, tmp_path):
 def test_each_round_records_fits_and_trains_on(fitted, tmp_path):
     out = tmp_path / "rounds"
     rounds = list(refine(fitted / "run", [fitted / "seen"], out, settings()))
-    # An untrained policy wins no fight, so the wins do not rise.
     assert [(each.number, each.n_wins, each.n_fights) for each in rounds] == [(1, 0, 2), (2, 0, 2)]
     runs = [fitted / "run", *(out / f"round_{n}" / "run" for n in (1, 2))]
     assert [(each.run, each.refined) for each in rounds] == list(pairwise(runs))
@@ -195,12 +194,14 @@ def test_each_round_records_fits_and_trains_on(fitted, tmp_path):
     assert not (out / "round_3").exists()
 
 
-def test_a_policy_that_wins_all_fights_is_not_trained(fitted, tmp_path):
-    out, easy = tmp_path / "rounds", settings(env_options=weak_boss(tmp_path / "weak.toml", 100))
-    (only,) = refine(fitted / "strong", [fitted / "seen"], out, easy)
-    assert only.n_wins == only.n_fights
-    assert only.refined == only.run == fitted / "strong"
-    assert [path.name for path in (out / "round_1").iterdir()] == ["recording"]
+def test_a_policy_that_wins_enough_fights_in_a_row_is_not_trained(fitted, tmp_path):
+    out, options = tmp_path / "rounds", weak_boss(tmp_path / "weak.toml", 100)
+    easy = settings(env_options=options, n_fights=5, max_rounds=3)
+    first, second = refine(fitted / "strong", [fitted / "seen"], out, easy)
+    assert (first.n_wins, second.n_wins) == (5, 5)
+    assert first.refined == second.run == out / "round_1" / "run"
+    assert second.refined == second.run
+    assert [path.name for path in (out / "round_2").iterdir()] == ["recording"]
 
 
 def test_only_a_run_against_a_fitted_boss_is_refined(fitted, tmp_path):
@@ -256,6 +257,9 @@ def test_a_prediction_is_made_from_the_recordings_alone(fitted, tmp_path):
     assert first.against_fit == evaluate(player, against).interval
     assert first.interval.low <= first.win_rate <= first.interval.high
     one = predict(player, fights[:1], PredictionSettings(env_options=FIGHTS, n_bosses=1, n_fights=4))
+    # Without the long fight, there are too few attacks for a fit.
+    short = msgspec.structs.replace(fights[1], moments=fights[1].moments[:120])
+    assert len(predict(player, [fights[0], short], settings).win_rates) == settings.n_bosses
     assert one.interval.low == one.win_rate
 
 

@@ -11,7 +11,6 @@ import msgspec
 
 from soulslab.arena.boss_file import (
     MAX_FOLLOW_UPS_OF_ALL,
-    MAX_MOVES,
     MAX_WINDOWS,
     MAX_WINDOWS_OF_ALL,
     MOVE_ANIMATIONS,
@@ -39,7 +38,9 @@ from soulslab.arena.fitting.motion import advance, roaming, steps_of, tracking
 from soulslab.arena.fitting.projectiles import RADIUS_M, Throw, find_throws
 from soulslab.arena.fitting.recorded_fight import RecordedFight
 from soulslab.arena.fitting.unseen_windows import Assumptions, assume, cut_overlaps, overlooked_windows, unseen_windows
+from soulslab.arena.fitting.validity import bounded, check_boss, in_both_phases
 from soulslab.arena.fitting.vitals import (
+    PHASE_MOVE,
     USUAL_POISE,
     USUAL_REGEN,
     Health,
@@ -49,12 +50,13 @@ from soulslab.arena.fitting.vitals import (
     health,
     poise,
     stun,
+    unfit_attacks,
+    without_attacks,
 )
 from soulslab.arena.knight_file import Knight
 from soulslab.arena.uncertainty import Interval, Uncertainty, in_order, numbers_of
 from soulslab.errors import FitError
 
-PHASE_MOVE = "Attack1500"
 #: Duration of an attack in ticks that never ran to its end.
 USUAL_DURATION = 120
 #: Ticks of a window of a projectile, which only has a start.
@@ -154,17 +156,22 @@ def fit_boss(
         known: Numbers that are known from elsewhere (`soulslab.arena.fitting.known_numbers`).
 
     Raises:
-        FitError: The recordings show fewer than two attacks, or known numbers contradict each other.
+        FitError: The recordings show fewer than two attacks, or a boss that no boss file can describe, or known numbers
+            contradict each other.
     """
+    if not fights:
+        raise FitError("there is no recorded fight; record some, or name the recordings")
     o = observe(fights, knight)
+    vitals = health(o)
+    if unfit := unfit_attacks(o, vitals.phase_two_move):
+        o = observe([without_attacks(fight, unfit) for fight in fights], knight)
     counts = Counter(attack.animation for attack in o.attacks if attack.is_attack)
-    animations = sorted(counts, key=lambda each: (each == PHASE_MOVE, each))[-MAX_MOVES:]
+    animations = sorted(counts, key=lambda each: (each == PHASE_MOVE, each))
     if len(animations) < 2:
         raise FitError(
             f"the recordings show {len(animations)} kinds of attacks, and a boss file needs two; record more fights"
         )
     notes = _Notes()
-    vitals = health(o)
     ratio = damage_ratio(o)
     factor = _narrowed_factor(ratio or Estimate(1.0, 0.8, 1.5), known.get("damage_scale[1]"))
     seen = choices(o, animations, vitals.phase_two_move)
@@ -187,12 +194,14 @@ def fit_boss(
                 is_explained=is_explained,
             )
         )
-    moves = _within_capacity(moves)
+    moves = _within_capacity(moves if vitals.has_first_phase else [in_both_phases(move) for move in moves])
     vitals_fit = _Whole(o, notes, vitals, ratio)
     lengths = {move.animation: move.duration for move in fitted}
-    boss = in_order(vitals_fit.build(name, tuple(moves), ground or fit_ground(fights), ids, vitals_fit.pauses(lengths)))
+    built = vitals_fit.build(name, tuple(moves), ground or fit_ground(fights), ids, vitals_fit.pauses(lengths))
+    boss = in_order(bounded(built))
     explained = {id(hit) for move in fitted for window in move.windows for hit in window.hits}
     result = narrow_fit(boss, notes.uncertainty(boss, fights), animations, known)
+    check_boss(result.boss, knight)
     return Fit(
         boss=result.boss,
         uncertainty=result.uncertainty,
@@ -240,12 +249,8 @@ def _file_names(animations: Sequence[str], phase_two_move: str | None) -> dict[s
             names[animation] = animation
         elif animation == phase_two_move and PHASE_MOVE not in animations:
             names[animation] = PHASE_MOVE
-        elif free:
-            names[animation] = free.pop(0)
         else:
-            raise FitError(
-                f"the recordings show more than {len(MOVE_ANIMATIONS)} kinds of attacks; {animation} is left"
-            )
+            names[animation] = free.pop(0)
     return names
 
 
@@ -458,14 +463,15 @@ class _Whole:
         contact = o.contact_m - o.knight.vitals.radius_m
         radius = exact(contact, 1e-4) if o.has_contact else Estimate(contact / 2, 0.1, max(contact, 0.2))
         below = vitals.phase_two_hp
-        share = Estimate(*(number / vitals.hp for number in (below.value, below.low, below.high))) if below else None
+        hp = vitals.hp.value
+        share = Estimate(below.value / hp, below.low / hp, below.high / hp) if below else None
         if vitals.phase_two_move is None:
             self._notes.unknown.append("phase_two.move")
         near = take("keep_m[0]", walk.near_m, 2.5)
         is_broken = broken is not None and broken.is_known
         return Boss(
             name=name,
-            hp=round(take("hp", exact(vitals.hp), vitals.hp)),
+            hp=round(take("hp", vitals.hp, hp, is_known=vitals.has_first_phase)),
             poise=take("poise", broken.poise if broken else None, USUAL_POISE, is_known=is_broken),
             poise_regen_per_s=take(
                 "poise_regen_per_s", broken.regen_per_s if broken else None, USUAL_REGEN, is_known=is_broken

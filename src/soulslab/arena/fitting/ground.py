@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from soulslab.arena.boss_file import MAX_START_POSES, Ground, Pose
 from soulslab.arena.fitting.recorded_fight import RecordedFight
@@ -16,8 +18,14 @@ MARGIN_M, DEPTH_M, HEIGHT_M = 12.0, 6.0, 10.0
 CLIFF_RAD = 1.2
 #: A fall is at least this deep.
 FALL_M = 1.0
+#: Greatest radius of a fitted ground.
+MAX_RADIUS_M = 90.0
+#: No fighter moves so far between two moments.
+STRAY_M = 10.0
 #: Fights begin at least this far from the edge.
 INSIDE_M = 1.5
+
+_log = logging.getLogger(__name__)
 
 
 def fit_ground(fights: Sequence[RecordedFight]) -> Ground:
@@ -27,12 +35,21 @@ def fit_ground(fights: Sequence[RecordedFight]) -> Ground:
     for fight in fights:
         m = fight.moments
         is_falling = m["player_z"] < floor - FALL_M
-        places += [np.stack([m[f"{who}_x"], m[f"{who}_y"]], axis=1)[~is_falling] for who in ("player", "boss")]
+        for who in ("player", "boss"):
+            xy = np.stack([m[f"{who}_x"], m[f"{who}_y"]], axis=1)
+            places.append(xy[~is_falling & ~_is_stray(xy)])
         if is_falling.any():
             first = int(np.argmax(is_falling))
             falls.append((float(m["player_x"][first]), float(m["player_y"][first])))
     (x, y), radius = cv2.minEnclosingCircle(np.concatenate(places).astype(np.float32))
-    radius = min(max(float(radius), 4.0), 90.0)
+    if radius > MAX_RADIUS_M:
+        _log.warning(
+            "the positions are up to %.0f m apart, and a ground may have a radius of %.0f m; record only the fight, or "
+            "name the boss of the ground (--ground)",
+            2 * radius,
+            MAX_RADIUS_M,
+        )
+    radius = min(max(float(radius), 4.0), MAX_RADIUS_M)
     centre = (round(float(x), 3), round(float(y), 3))
     sides = [np.arctan2(fy - y, fx - x) for fx, fy in falls]
     cliff, width = 0.0, 0.0
@@ -66,3 +83,12 @@ def fit_ground(fights: Sequence[RecordedFight]) -> Ground:
         player_poses_random=tuple(poses[:MAX_START_POSES]),
         boss_pose=pose(fights[0], "boss"),
     )
+
+
+def _is_stray(xy: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which positions, (N, 2), are far from both neighbours, which are near each other: values of a moment."""
+    step = np.hypot(*np.diff(xy, axis=0).T) > STRAY_M
+    found = np.zeros(len(xy), np.bool_)
+    if len(xy) > 2:
+        found[1:-1] = step[:-1] & step[1:] & (np.hypot(*(xy[2:] - xy[:-2]).T) < STRAY_M)
+    return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -9,10 +11,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from soulslab.arena.boss_file import MOVE_ANIMATIONS
 from soulslab.arena.fitting.attacks import STAGGER, STUNS, THROWN, Course, Hit, Observations
-from soulslab.arena.fitting.estimate import Estimate, between
+from soulslab.arena.fitting.estimate import Estimate, between, exact
+from soulslab.arena.fitting.recorded_fight import RecordedFight
 from soulslab.arena.knight_file import Knight
 from soulslab.arena.records import TICKS_PER_S
+from soulslab.errors import FitError
 
 #: Grid of the poise and its regeneration per second.
 POISES = np.arange(10.0, 400.0, 2.0)
@@ -25,18 +30,34 @@ VARIED_HP = 2.0
 USUAL_POISE, POISE_SPREAD = 120.0, 0.45
 USUAL_REGEN, REGEN_SPREAD = 6.0, 4.0
 
+PHASE_MOVE = "Attack1500"
+#: Longest attack of a boss file in s.
+MAX_MOVE_S = 10.0
+
+_log = logging.getLogger(__name__)
+
 
 class Health(msgspec.Struct, frozen=True):
-    """Full health, and the health at which the second phase begins with its animation; None if it was not seen."""
+    """Full health, and the health at which the second phase begins with its animation; None if it was not seen.
 
-    hp: float
+    ``has_first_phase`` is whether the recordings show more than the second phase.
+    """
+
+    hp: Estimate
     phase_two_hp: Estimate | None
     phase_two_move: str | None
+    has_first_phase: bool = True
 
 
 def health(o: Observations) -> Health:
-    """Return the boss's health and the change of its phase."""
+    """Return the boss's health and the change of its phase; raises FitError if the boss has no health."""
     hp = max(float(course.boss_hp[0]) for course in o.courses)
+    if not hp > 0.0:
+        raise FitError("the boss has no health in the recordings; check the address of boss.hp in the profile")
+    if not any((course.phase != 2).any() for course in o.courses):
+        # The second phase begins with a part of the health, by default half of it.
+        return Health(Estimate(2.0 * hp, hp, 4.0 * hp), None, None, has_first_phase=False)
+    full = exact(hp)
     change: list[tuple[str, float]] = []
     for attack in o.attacks:
         course = o.courses[attack.course]
@@ -44,7 +65,7 @@ def health(o: Observations) -> Health:
         if attack.is_attack and attack.phase == 1 and course.phase[row] == 2:
             change.append((attack.animation, float(course.boss_hp[attack.first])))
     if not change:
-        return Health(hp, None, None)
+        return Health(full, None, None)
     names = [name for name, _ in change]
     move = max(set(names), key=names.count)
     levels = [level for name, level in change if name == move]
@@ -54,7 +75,38 @@ def health(o: Observations) -> Health:
     above = [level for level in least if level > threshold]
     is_clamped = min(levels) == threshold
     high = threshold + 1 if is_clamped else min([*above, hp])
-    return Health(hp, between(threshold, high), move)
+    return Health(full, between(threshold, high), move)
+
+
+def unfit_attacks(o: Observations, phase_two_move: str | None) -> set[str]:
+    """Return the animations of attacks that a boss file cannot hold, after a warning that names them.
+
+    An animation without a name counts as an attack, so there may be too many kinds, or one that lasts longer than an
+    attack may, such as waiting. The most frequent ones fit, and the change of phase.
+    """
+    counts = Counter(attack.animation for attack in o.attacks if attack.is_attack)
+    long = set()
+    for animation in counts:
+        duration = durations(o, o.of(animation))
+        if duration is not None and duration.value > MAX_MOVE_S * TICKS_PER_S:
+            long.add(animation)
+    # A change of phase that was not seen needs a name of its own.
+    is_named = phase_two_move is None or phase_two_move in MOVE_ANIMATIONS
+    n_names = len(MOVE_ANIMATIONS) - (is_named and PHASE_MOVE not in counts)
+    others = sorted(counts.keys() - long, key=lambda each: (each != phase_two_move, -counts[each], each))[n_names:]
+    for problem, animations in (
+        (f"last longer than {MAX_MOVE_S} s", long),
+        (f"are more than {n_names} kinds of attacks", others),
+    ):
+        if animations:
+            _log.warning("left out of the fit, because they %s: %s", problem, ", ".join(sorted(animations)))
+    return {*long, *others}
+
+
+def without_attacks(fight: RecordedFight, animations: set[str]) -> RecordedFight:
+    """Return a fight in which some animations are not attacks."""
+    names = tuple("" if name in animations else name for name in fight.boss_animations)
+    return msgspec.structs.replace(fight, boss_animations=names)
 
 
 def durations(o: Observations, indices: Sequence[int]) -> Estimate | None:
@@ -62,7 +114,7 @@ def durations(o: Observations, indices: Sequence[int]) -> Estimate | None:
     found = []
     for i in indices:
         attack = o.attacks[i]
-        if attack.is_complete:
+        if attack.is_complete and attack.next_start > attack.start:  # the times of animations may be wrong
             is_followed = i + 1 < len(o.attacks) and o.attacks[i + 1].is_attack
             # After its end the animation stays for one tick, unless a follow-up replaces it.
             found.append(attack.next_start - attack.start - (0 if is_followed else 1))
