@@ -107,7 +107,8 @@ def test_a_boss_is_recorded_and_fitted_from_an_empty_folder(tmp_path, monkeypatc
     ):
         assert cli.run(["evaluate", "run", "--fights", "1", "--greedy", *words]) == 2
         assert error in capsys.readouterr().err
-    refine = ["boss", "refine", "run", "seen", "--out", "rounds", *arena, "--fights", "2", "--decisions", "40000"]
+    refine = ["boss", "refine", "run", "seen", "--out", "rounds", *arena]
+    refine += ["--fights", "2", "--rounds", "2", "--decisions", "40000"]
     progress = Path("rounds/round_1/run/progress.jsonl")
     said = interrupt(refine, lambda: progress.exists() and "TrainProgress" in progress.read_text())
     assert "toresume:thesamecommandwith--resume" in said

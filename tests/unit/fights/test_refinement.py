@@ -19,6 +19,7 @@ from soulslab.arena.uncertainty import load_uncertainty, uncertainty_path
 from soulslab.config.writing import dump_settings
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import BossFileError, ConfigError, EnvironmentUsageError, IncompatibleCheckpointError
+from soulslab.fights import refinement
 from soulslab.fights.fit_recordings import read_recorded_fights, write_fit
 from soulslab.fights.prediction import Prediction, PredictionSettings, predict, trained_facts
 from soulslab.fights.recording import FightRecorder
@@ -194,14 +195,18 @@ def test_each_round_records_fits_and_trains_on(fitted, tmp_path):
     assert not (out / "round_3").exists()
 
 
-def test_a_policy_that_wins_enough_fights_in_a_row_is_not_trained(fitted, tmp_path):
-    out, options = tmp_path / "rounds", weak_boss(tmp_path / "weak.toml", 100)
-    easy = settings(env_options=options, n_fights=5, max_rounds=3)
-    first, second = refine(fitted / "strong", [fitted / "seen"], out, easy)
-    assert (first.n_wins, second.n_wins) == (5, 5)
-    assert first.refined == second.run == out / "round_1" / "run"
-    assert second.refined == second.run
-    assert [path.name for path in (out / "round_2").iterdir()] == ["recording"]
+def test_a_policy_that_wins_enough_fights_in_a_row_is_not_trained(fitted, tmp_path, monkeypatch):
+    monkeypatch.setattr(refinement, "ENOUGH_WON", 4)
+    out = tmp_path / "rounds"
+    easy = settings(env_options=weak_boss(tmp_path / "weak.toml", 10), max_rounds=9)
+    rounds = list(refine(fitted / "strong", [fitted / "seen"], out, easy))
+    assert 2 <= len(rounds) < 9
+    are_won = [each.n_wins == each.n_fights for each in rounds]
+    assert [both for both in pairwise(are_won) if all(both)] == [(True, True)]
+    assert are_won[-2:] == [True, True]
+    last = out / f"round_{len(rounds)}"
+    assert [each.refined == each.run for each in rounds] == [False] * (len(rounds) - 1) + [True]
+    assert [path.name for path in last.iterdir()] == ["recording"]
 
 
 def test_only_a_run_against_a_fitted_boss_is_refined(fitted, tmp_path):
