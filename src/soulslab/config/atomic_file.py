@@ -17,7 +17,7 @@ def replace_file(path: Path, data: bytes, *, mode: int | None = None) -> None:
     Args:
         path: The file, in a folder that exists.
         data: Its contents.
-        mode: Its permissions; no one else can read it before it has them. None for those of a new file.
+        mode: Its permissions, which it has before other users can read it. None for those of a new file.
 
     Raises:
         OSError: It cannot be written. It then holds the old contents.

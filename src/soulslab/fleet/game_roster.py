@@ -128,7 +128,7 @@ class GameRoster:
         """Return the number of rows that were taken from a game, or that will never arrive.
 
         A learner does not know the rows that another one took before it, without a state of the fleet or with an older
-        one, and a game drops rows for which there is no space. A simulator would wait forever for rows to be taken.
+        one, and a game drops rows that do not fit. A simulator would wait forever for rows to be taken.
         """
         n_taken = self._channel.n_taken(name) + self._n_lost.get(name, 0)
         has_sent_all = lease.state == "waiting" and not lease.n_unsent_bytes and not self._channel.has_entries

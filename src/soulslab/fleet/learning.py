@@ -177,7 +177,7 @@ def _restore_users(client: Redis, folder: FleetFolder, run: str) -> None:
 
 
 def _check_server(access: Access) -> None:
-    """Check a server that was given; raises ConfigError if it is open to everybody, or may remove data."""
+    """Check a server that was given; raises ConfigError if it needs no password, or may remove data."""
     refuse_open_server(access)
     with closing(connect(access)) as client, server_errors(access):
         _check_settings(client, access.address)

@@ -182,7 +182,7 @@ class RedisActorEnd:
     def close(self, deadline_s: float = 0.0) -> bool:
         """Send what is left until the deadline, end the lease, and stop; return whether everything was sent.
 
-        What is not sent is lost. A server that refuses this game takes nothing, so there is no wait for it.
+        Messages that were not sent are lost. A server that refuses this game takes none, so it is not waited for.
         """
         is_sent = self.flush(0.0 if self.refusal else deadline_s) and self._failure is None
         with self._changed:

@@ -106,6 +106,7 @@ def test_a_state_with_a_rounding_error_is_accepted(fitted):
     state = env.unwrapped.get_state()
     state["boss_factors"][:2] = np.nextafter(0.1, 0), np.nextafter(0.7, 1)  # as earlier versions saved them
     env.unwrapped.set_state(state)
+    np.testing.assert_array_equal(env.unwrapped.get_state()["boss_factors"], state["boss_factors"])
 
 
 @pytest.mark.parametrize("widths", [(1.0, 0.3), (0.3, 0.9), (1.0, 0.1), (0.7, 0.1)])

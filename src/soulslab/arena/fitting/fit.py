@@ -22,7 +22,7 @@ from soulslab.arena.boss_file import (
     Projectile,
     Window,
 )
-from soulslab.arena.fitting.attacks import PARRIED, STAGGER, Hit, Observations, observe
+from soulslab.arena.fitting.attacks import PARRIED, STAGGER, Hit, Observations
 from soulslab.arena.fitting.choices import Follower, MoveChoice, choices, fit_choices, followers, pauses
 from soulslab.arena.fitting.estimate import Estimate, between, exact, seconds
 from soulslab.arena.fitting.ground import fit_ground
@@ -47,11 +47,9 @@ from soulslab.arena.fitting.vitals import (
     damage_ratio,
     damages,
     durations,
-    health,
+    observe_boss,
     poise,
     stun,
-    unfit_attacks,
-    without_attacks,
 )
 from soulslab.arena.knight_file import Knight
 from soulslab.arena.uncertainty import Interval, Uncertainty, in_order, numbers_of
@@ -159,12 +157,7 @@ def fit_boss(
         FitError: The recordings show fewer than two attacks, or a boss that no boss file can describe, or known numbers
             contradict each other.
     """
-    if not fights:
-        raise FitError("there is no recorded fight; record some, or name the recordings")
-    o = observe(fights, knight)
-    vitals = health(o)
-    if unfit := unfit_attacks(o, vitals.phase_two_move):
-        o = observe([without_attacks(fight, unfit) for fight in fights], knight)
+    o, vitals = observe_boss(fights, knight)
     counts = Counter(attack.animation for attack in o.attacks if attack.is_attack)
     animations = sorted(counts, key=lambda each: (each == PHASE_MOVE, each))
     if len(animations) < 2:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulslab.arena.boss_file import MOVE_ANIMATIONS
-from soulslab.arena.fitting.attacks import STAGGER, STUNS, THROWN, Course, Hit, Observations
+from soulslab.arena.fitting.attacks import STAGGER, STUNS, THROWN, Course, Hit, Observations, observe
 from soulslab.arena.fitting.estimate import Estimate, between, exact
 from soulslab.arena.fitting.recorded_fight import RecordedFight
 from soulslab.arena.knight_file import Knight
@@ -78,7 +78,21 @@ def health(o: Observations) -> Health:
     return Health(full, between(threshold, high), move)
 
 
-def unfit_attacks(o: Observations, phase_two_move: str | None) -> set[str]:
+def observe_boss(fights: Sequence[RecordedFight], knight: Knight) -> tuple[Observations, Health]:
+    """Return the observations of all attacks that a boss file can hold, and the health.
+
+    Raises `FitError` without a fight, or if the boss has no health.
+    """
+    if not fights:
+        raise FitError("no recorded fights were given; record some, or name the recordings")
+    o = observe(fights, knight)
+    vitals = health(o)
+    if unfit := _unfit_attacks(o, vitals.phase_two_move):
+        o = observe([_without_attacks(fight, unfit) for fight in fights], knight)
+    return o, vitals
+
+
+def _unfit_attacks(o: Observations, phase_two_move: str | None) -> set[str]:
     """Return the animations of attacks that a boss file cannot hold, after a warning that names them.
 
     An animation without a name counts as an attack, so there may be too many kinds, or one that lasts longer than an
@@ -103,7 +117,7 @@ def unfit_attacks(o: Observations, phase_two_move: str | None) -> set[str]:
     return {*long, *others}
 
 
-def without_attacks(fight: RecordedFight, animations: set[str]) -> RecordedFight:
+def _without_attacks(fight: RecordedFight, animations: set[str]) -> RecordedFight:
     """Return a fight in which some animations are not attacks."""
     names = tuple("" if name in animations else name for name in fight.boss_animations)
     return msgspec.structs.replace(fight, boss_animations=names)

@@ -108,7 +108,7 @@ def test_numbers_that_no_boss_file_has_are_limited():
 @pytest.mark.parametrize(
     ("fights", "problem"),
     [
-        (lambda: [], "there is no recorded fight"),
+        (lambda: [], "no recorded fights were given"),
         (lambda: [changed(fight, no_health) for fight in recorded()], "check the address of boss.hp"),
     ],
 )
