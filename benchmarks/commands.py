@@ -570,11 +570,8 @@ def learner(
 
     settings = LearnerBenchSettings(config=load_settings(RainbowSettings, config_path(config)))
     settings = settings.quick() if quick else settings
-    settings = _with(settings, seeds=_as_tuple(seeds), limit=steps, n_processes=processes, only=only)
+    settings = _with(settings, seeds=_as_tuple(seeds), n_decisions=steps, n_processes=processes, only=only)
     settings = _with(settings, has_tuned_peers=tuned_peers or None)
-    if steps is not None:
-        run = msgspec.structs.replace(settings.config.run, total_steps=steps)
-        settings = msgspec.structs.replace(settings, config=msgspec.structs.replace(settings.config, run=run))
     _report(json, lambda: measure_learner(_with_evaluation_fights(settings, fights)))
 
 

@@ -18,20 +18,27 @@ PUBLISHED: Final = "published recipe"
 
 
 def contestants(
-    config: RainbowSettings, seeds: Sequence[int], limit: int, shown: Path | None, *, has_tuned_peers: bool = False
+    config: RainbowSettings,
+    seeds: Sequence[int],
+    n_decisions: int,
+    limit: int,
+    shown: Path | None,
+    *,
+    has_tuned_peers: bool = False,
 ) -> list[LearnerTask]:
     """Return the tasks of all runs: all learners with one seed, then with the next one.
 
     Args:
         config: Config of our learner; its environment and evaluations are used for all learners.
         seeds: Seeds of the runs.
+        n_decisions: Game decisions of our learner.
         limit: Maximum game decisions of the other learners, which also stop at the win rate ``run.stop_win_rate``.
         shown: Data set of recorded fights; None omits the learner with demonstrations.
         has_tuned_peers: Also train the peers with our settings, as far as they have them.
     """
     tasks: list[LearnerTask] = []
     for seed in seeds:
-        ours = replace(config, run=replace(config.run, seed=seed))
+        ours = replace(config, run=replace(config.run, seed=seed, total_steps=n_decisions))
         others = replace(config, run=replace(config.run, seed=seed, total_steps=limit, stop_win_rate=MOST))
         # These learners use only the environment of our config, so their runs stay valid if the rest of it changes.
         unlike = RainbowSettings(env=others.env, run=others.run)

@@ -18,7 +18,7 @@ def config():
 
 
 def test_all_learners_have_the_same_task(config):
-    tasks = contestants(config, (3, 4), 1000, Path("shown"), has_tuned_peers=True)
+    tasks = contestants(config, (3, 4), 200, 1000, Path("shown"), has_tuned_peers=True)
     assert [task.settings.run.seed for task in tasks] == [3] * 7 + [4] * 7
     for task in tasks:
         run = task.settings.run
@@ -27,23 +27,23 @@ def test_all_learners_have_the_same_task(config):
         assert (run.evaluate_every, run.evaluate_fights) == (config.run.evaluate_every, config.run.evaluate_fights)
         if task.name in (OURS, SHOWN):
             assert task.settings.learner == config.learner
-            assert run == replace(config.run, seed=run.seed)
+            assert run == replace(config.run, seed=run.seed, total_steps=200)
         else:
             assert (run.total_steps, run.stop_win_rate) == (1000, MOST)
     shown = next(task for task in tasks if task.name == SHOWN)
     assert shown.settings.demonstrations.path == "shown"
-    assert len(contestants(config, (0,), 1000, Path("shown"))) == 5
-    assert SHOWN not in {task.name for task in contestants(config, (0,), 1000, None)}
+    assert len(contestants(config, (0,), 200, 1000, Path("shown"))) == 5
+    assert SHOWN not in {task.name for task in contestants(config, (0,), 200, 1000, None)}
 
 
 def test_digests_depend_on_the_relevant_settings(config):
-    tasks = contestants(config, (0, 1), 1000, Path("shown"), has_tuned_peers=True)
+    tasks = contestants(config, (0, 1), 200, 1000, Path("shown"), has_tuned_peers=True)
     digests = [task.digest() for task in tasks]
     assert len(set(digests)) == len(tasks)
-    moved = contestants(config, (0, 1), 1000, Path("moved/shown"), has_tuned_peers=True)
+    moved = contestants(config, (0, 1), 200, 1000, Path("moved/shown"), has_tuned_peers=True)
     assert [task.digest() for task in moved] == digests
     assert replace(tasks[0], name="another name").digest() == digests[0]
-    other = contestants(config, (0, 1), 1001, Path("shown"), has_tuned_peers=True)
+    other = contestants(config, (0, 1), 200, 1001, Path("shown"), has_tuned_peers=True)
     changed = [a != b.digest() for a, b in zip(digests, other, strict=True)]
     assert changed == ([False] * 2 + [True] * 5) * 2
 
@@ -70,4 +70,4 @@ def test_the_published_recipe_uses_no_learning_setting_of_ours(config):
         ours = asdict(getattr(published(config), part))
         for name, value in asdict(getattr(base, part)).items():
             assert ours[name] == value or name in names
-    assert PUBLISHED in {task.name for task in contestants(config, (0,), 10, None)}
+    assert PUBLISHED in {task.name for task in contestants(config, (0,), 10, 10, None)}
