@@ -506,6 +506,19 @@ def fleet_priorities(*, seeds: Seeds = None, quick: Quick = False, json: Json = 
 
 
 @app.command
+def prediction(
+    *,
+    results: Annotated[Path | None, Parameter(help="Folder with JSON files of the benchmark fit-training.")] = None,
+    quick: Quick = False,  # noqa: ARG001 - as all benchmarks
+    json: Json = None,
+) -> None:
+    """Calibrate predicted win rates with the results of fit-training, and count those that hold."""
+    from benchmarks.prediction import PredictionResultSettings, measure_prediction
+
+    _report(json, lambda: measure_prediction(_with(PredictionResultSettings(), results=results)))
+
+
+@app.command
 def fleet_scale(
     *,
     results: Annotated[Path | None, Parameter(help="JSON file of the benchmark fleet.")] = None,
@@ -640,6 +653,7 @@ BENCHMARKS: Final[dict[str, Callable[..., None]]] = {
     "critic": critic,
     "fit": fit,
     "fit-training": fit_training,
+    "prediction": prediction,
     "siphon": siphon,
     "windows": windows,
     "doom": doom,

@@ -60,6 +60,8 @@ SOURCES: Final[tuple[Source, ...]] = get_args(Source)
 USES: Final[tuple[Use, ...]] = ("file", "drawn")
 #: Name of the columns with the wins against the true boss.
 WON: Final = "won against the true boss"
+#: Column with the wins against the bosses that the recording allows.
+ENSEMBLE_WON: Final = "won against the ensemble (%)"
 #: Folder of a recording, beside the boss file of its fit.
 RECORDING: Final = "recording"
 #: First seed of the distortion, the recordings, the training and the fights, by purpose. Results with 14 earlier
@@ -431,11 +433,12 @@ def _corrected(settings: FitTrainingSettings, policy: Path, known: Path, true_fi
 
 def _predicted(policy: Path, recording: Path, ensemble: PredictionSettings, ground: Ground) -> Row:
     """Return the columns of the win rate that is predicted from a recording, with its 90 % interval."""
-    names = ("predicted (%)", "predicted from (%)", "predicted to (%)")
+    names = (ENSEMBLE_WON, "predicted (%)", "predicted from (%)", "predicted to (%)")
     if not recording.exists():  # a distorted copy
         return dict.fromkeys(names)
     found = predict(Policy.load(policy), read_fights(recording), ensemble, ground)
-    return dict(zip(names, (100 * found.win_rate, 100 * found.interval.low, 100 * found.interval.high), strict=True))
+    rates = found.ensemble_rate, found.win_rate, *found.interval
+    return {name: 100 * rate for name, rate in zip(names, rates, strict=True)}
 
 
 def _share(name: str, interval: Interval | None, win_rate: float | None, prefix: str) -> Row:

@@ -29,7 +29,8 @@ N_SHOWN: Final = 20
 """Number of demonstrations: fights of the reference player."""
 
 MIN_RATIO: Final = 4
-"""Target for the decisions to 50 % of the best other learner, as a multiple of ours; the others train so much longer."""
+"""Target for the decisions to 50 % of the best other learner, as a multiple of ours; each other learner has as many
+times the decisions of ours."""
 
 HALF_MEAN: Final = 30_000
 HALF_SLOWEST: Final = 45_000
@@ -231,6 +232,6 @@ def _title(settings: LearnerBenchSettings, names: Collection[str]) -> str:
     if set(names) <= {OURS, SHOWN}:
         return title
     return (
-        f"{title}, the others {MIN_RATIO * settings.n_decisions:,}. The others but the published recipe have no masks: a forbidden "
-        "action does nothing"
+        f"{title}, the others {MIN_RATIO * settings.n_decisions:,}. The others but the published recipe have no masks: "
+        "a forbidden action does nothing"
     )

@@ -182,7 +182,7 @@ def predict(
         run: Folder of a run of fitted.toml, or its policy file.
         recordings: Recordings of the boss.
         profile: Game or profile of a file of siphon record.
-        bosses: Bosses that the recordings allow; with fewer than 19 the interval contains less than 90 %.
+        bosses: Bosses that the recordings allow; the 90 % interval is calibrated with 20.
         fights: Fights with each of them, in the simulator.
         seed: Seed of the bosses and the fights.
     """

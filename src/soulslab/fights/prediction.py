@@ -3,15 +3,20 @@
 An ensemble of bosses stands for what the recordings leave open: each is fitted to all fights but one, and its numbers
 are drawn from the intervals of that fit. The policy fights each of them. (Samples with replacement show a third less of
 the boss: the fits to them were worse than the fit to all fights, and the predictions too low.)
+
+Numbers drawn from their intervals are farther from the fit than the true ones, so the policy wins fewer of these fights
+than of the true ones. A linear regression of log-odds, over earlier trainings whose true bosses were known, corrects
+this; its residuals give the interval.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -22,12 +27,12 @@ from soulslab.arena.fitting.fit import fit_boss
 from soulslab.arena.fitting.known_numbers import known_interval
 from soulslab.arena.fitting.recorded_fight import RecordedFight
 from soulslab.arena.knight_file import load_knight
-from soulslab.arena.uncertainty import LEVEL, draw_boss, load_uncertainty, uncertainty_path
 from soulslab.arena.uncertainty import Interval as KnownInterval
+from soulslab.arena.uncertainty import draw_boss, load_uncertainty, uncertainty_path
 from soulslab.config.writing import dump_settings
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import BossFileError, ConfigError, FitError
-from soulslab.learn.evaluate import Evaluation, EvaluationSettings, Interval, evaluate
+from soulslab.learn.evaluate import EvaluationSettings, Interval, evaluate
 from soulslab.learn.policy_header import Player
 
 
@@ -47,35 +52,86 @@ class PredictionSettings(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
 
 
+class Calibration(NamedTuple):
+    """Relation between the wins against ensembles and against the true bosses.
+
+    The log-odds of the expected win rate are ``offset + slope * x``, where x are the log-odds of the mean win rate
+    against the ensemble.
+
+    Attributes:
+        offset: Log-odds of the expected win rate if half of the fights against the ensemble are won.
+        slope: Change of the log-odds with those of the mean win rate against the ensemble.
+        low: Lower end of the 90 % interval of the residuals, in log-odds.
+        high: Upper end.
+        least: Least mean win rate against an ensemble in the trainings, 0..1. With fewer wins the upper end of the
+            prediction does not decrease further.
+    """
+
+    offset: float
+    slope: float
+    low: float
+    high: float
+    least: float
+
+
+CALIBRATION: Final = Calibration(offset=1.39, slope=1.01, low=-1.96, high=2.11, least=0.19)
+"""The calibration that ``python -m benchmarks prediction`` prints, from 46 trainings against built-in and generated
+bosses, some of them with held-out rules."""
+
+_LEAST_RATE: Final = 0.005
+"""Win rates in log-odds are at least this far from 0 and 1: half a fight in a hundred."""
+
+
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     """Win rates against the bosses of the ensemble, 0..1.
 
     Attributes:
         win_rates: One for each boss.
-        against_fit: 95 % interval of the win rate against the boss fitted to all recordings.
     """
 
     win_rates: tuple[float, ...]
-    against_fit: Interval
 
     @property
-    def win_rate(self) -> float:
-        """Mean of the win rates."""
+    def ensemble_rate(self) -> float:
+        """Mean win rate against the bosses of the ensemble, 0..1."""
         return float(np.mean(self.win_rates))
 
     @property
+    def win_rate(self) -> float:
+        """Expected win rate against the true boss, 0..1."""
+        return calibrated(self.ensemble_rate).win_rate
+
+    @property
     def interval(self) -> Interval:
-        """90 % interval of the win rate against the true boss.
+        """90 % interval of the win rate against the true boss, rounded outwards to whole percents."""
+        return calibrated(self.ensemble_rate).interval
 
-        The true boss is treated as one more draw of the ensemble. With 20 win rates the ends are close to the least and
-        the greatest of them. With fewer than 19 they are these two, and the interval contains less than 90 %.
 
-        The upper end is at least that of `against_fit`, so it is often close to 1. The policy was trained with numbers
-        near those of the fit. Numbers that are drawn from all of their intervals are farther from the fit, on average,
-        than the true ones, so that the win rates of the ensemble were too low.
-        """
-        low, high = np.quantile(self.win_rates, ((1 - LEVEL) / 2, (1 + LEVEL) / 2), method="weibull")
-        return Interval(float(low), max(float(high), self.against_fit.high))
+class Calibrated(NamedTuple):
+    """Expected win rate against the true boss, and its 90 % interval, 0..1."""
+
+    win_rate: float
+    interval: Interval
+
+
+def calibrated(ensemble_rate: float, calibration: Calibration = CALIBRATION) -> Calibrated:
+    """Return the expected win rate against the true boss from the mean win rate against an ensemble."""
+    expected = calibration.offset + calibration.slope * log_odds(ensemble_rate)
+    greatest = calibration.offset + calibration.slope * log_odds(max(ensemble_rate, calibration.least))
+    low = math.floor(100 * _rate(expected + calibration.low)) / 100
+    high = math.ceil(100 * _rate(greatest + calibration.high)) / 100
+    return Calibrated(_rate(expected), Interval(low, high))
+
+
+def log_odds(win_rate: float) -> float:
+    """Return the log-odds of a win rate, 0..1; of at least 0.5 and at most 99.5 %."""
+    rate = min(max(win_rate, _LEAST_RATE), 1.0 - _LEAST_RATE)
+    return math.log(rate / (1.0 - rate))
+
+
+def _rate(log_odds: float) -> float:
+    """Return the win rate of log-odds."""
+    return 1.0 / (1.0 + math.exp(-log_odds))
 
 
 def trained_facts(trained: Mapping[str, Any], run: Path) -> tuple[Ground, dict[str, KnownInterval]]:
@@ -129,7 +185,6 @@ def predict(
     """
     rng = np.random.default_rng(settings.seed)
     knight = load_knight()
-    against_fit = _fought(player, fit_boss(fights, knight, ground=ground, known=known).boss, settings)
     rates = []
     for number in range(settings.n_bosses):
         kept = [fight for i, fight in enumerate(fights) if i != number % len(fights)]
@@ -137,12 +192,12 @@ def predict(
             fit = fit_boss(kept, knight, ground=ground, known=known)
         except FitError:  # the others are too short
             fit = fit_boss(fights, knight, ground=ground, known=known)
-        rates.append(_fought(player, draw_boss(fit.boss, fit.uncertainty, rng), settings).win_rate or 0.0)
-    return Prediction(win_rates=tuple(rates), against_fit=against_fit.interval or Interval(0.0, 1.0))
+        rates.append(_win_rate(player, draw_boss(fit.boss, fit.uncertainty, rng), settings))
+    return Prediction(win_rates=tuple(rates))
 
 
-def _fought(player: Player, boss: Boss, settings: PredictionSettings) -> Evaluation:
-    """Evaluate a policy against a boss."""
+def _win_rate(player: Player, boss: Boss, settings: PredictionSettings) -> float:
+    """Return the win rate of a policy against a boss, 0..1."""
     with TemporaryDirectory(prefix="soulslab-predict-") as folder:
         path = Path(folder) / "boss.toml"
         path.write_text(dump_settings(boss), encoding="utf-8")
@@ -152,4 +207,4 @@ def _fought(player: Player, boss: Boss, settings: PredictionSettings) -> Evaluat
             n_fights=settings.n_fights,
             seed=settings.seed,
         )
-        return evaluate(player, fights)
+        return evaluate(player, fights).win_rate or 0.0

@@ -1,5 +1,6 @@
 """Refinement of a policy by its own fights, and the prediction of its wins; with real fits and short trainings."""
 
+import math
 import shutil
 import signal
 from itertools import pairwise
@@ -21,10 +22,9 @@ from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import BossFileError, ConfigError, EnvironmentUsageError, IncompatibleCheckpointError
 from soulslab.fights import refinement
 from soulslab.fights.fit_recordings import read_recorded_fights, write_fit
-from soulslab.fights.prediction import Prediction, PredictionSettings, predict, trained_facts
+from soulslab.fights.prediction import Calibration, Prediction, PredictionSettings, calibrated, predict, trained_facts
 from soulslab.fights.recording import FightRecorder
 from soulslab.fights.refinement import RefineSettings, record_duel, refine
-from soulslab.learn.evaluate import EvaluationSettings, Interval, evaluate
 from soulslab.learn.players import load_player
 from soulslab.learn.settings import EnvSettings, NetworkSettings, PPOSettings, RunSettings, TrainSettings
 from soulslab.learn.telemetry import TrainStarted
@@ -237,35 +237,34 @@ def test_the_data_set_of_a_policy_shows_the_boss_with_any_observation(fitted, tm
     assert found.boss_animations == expected.boss_animations
 
 
-def test_the_interval_contains_the_win_rate_against_one_more_boss_in_90_percent():
-    draws = np.random.default_rng(0).random((4000, 21))
-    found = [Prediction(win_rates=tuple(rates), against_fit=Interval(0.0, 0.0)).interval for rates in draws[:, :20]]
-    contained = np.mean([low <= rate <= high for (low, high), rate in zip(found, draws[:, 20], strict=True)])
-    assert contained == pytest.approx(0.9, abs=0.015)
+def test_a_prediction_is_calibrated():
+    calibration = Calibration(offset=1.0, slope=2.0, low=-1.0, high=1.5, least=0.4)
+    half = calibrated(0.5, calibration)
+    assert half.win_rate == pytest.approx(1 / (1 + math.exp(-1.0)))
+    assert half.interval == (0.5, 0.93)  # 50 and 92.4 %, rounded outwards
+    never, seldom = (calibrated(rate, calibration) for rate in (0.0, 0.3))
+    assert never.win_rate < seldom.win_rate < half.win_rate
+    assert never.interval.low < seldom.interval.low < half.interval.low
+    # No training won so little, so the upper end is that of the one that won least.
+    assert never.interval.high == seldom.interval.high == calibrated(0.4, calibration).interval.high
+    assert calibrated(1.0).interval.high == 1.0
+    assert Prediction(win_rates=(0.2, 0.6)).interval == calibrated(0.4).interval
 
 
-def test_the_interval_contains_the_wins_against_the_fit():
-    fit = Interval(0.9, 0.98)
-    assert Prediction(win_rates=(0.2, 0.6), against_fit=fit).interval == (0.2, 0.98)
-    assert Prediction(win_rates=(0.95, 1.0), against_fit=fit).interval == (0.95, 1.0)
-
-
-def test_a_prediction_is_made_from_the_recordings_alone(fitted, tmp_path):
+def test_a_prediction_is_made_from_the_recordings_alone(fitted):
     player, fights = load_player(fitted / "run"), read_fights(fitted / "seen")
     settings = PredictionSettings(env_options=FIGHTS, n_bosses=3, n_fights=4, seed=2)
     first, again = (predict(player, fights, settings) for _ in range(2))
     assert first == again
     assert len(first.win_rates) == 3
-    path = tmp_path / "boss.toml"
-    path.write_text(dump_settings(fit_boss(fights, load_knight()).boss))
-    against = EvaluationSettings(env_id=ARENA_ID, env_options={**FIGHTS, "boss": str(path)}, n_fights=4, seed=2)
-    assert first.against_fit == evaluate(player, against).interval
     assert first.interval.low <= first.win_rate <= first.interval.high
-    one = predict(player, fights[:1], PredictionSettings(env_options=FIGHTS, n_bosses=1, n_fights=4))
+    assert first.ensemble_rate == np.mean(first.win_rates)
+    assert (
+        len(predict(player, fights[:1], PredictionSettings(env_options=FIGHTS, n_bosses=1, n_fights=4)).win_rates) == 1
+    )
     # Without the long fight, there are too few attacks for a fit.
     short = msgspec.structs.replace(fights[1], moments=fights[1].moments[:120])
     assert len(predict(player, [fights[0], short], settings).win_rates) == settings.n_bosses
-    assert one.interval.low == one.win_rate
 
 
 def test_known_numbers_are_checked_when_they_are_used_again(fitted, tmp_path):
@@ -284,7 +283,7 @@ def test_a_prediction_uses_what_was_known_before_the_fit(fitted):
     player, fights = load_player(fitted / "strong"), read_fights(fitted / "seen")
     settings = PredictionSettings(env_options=FIGHTS, n_bosses=1, n_fights=8)
     rates = [
-        predict(player, fights, settings, find_boss("trickster").ground, known).win_rate
+        predict(player, fights, settings, find_boss("trickster").ground, known).ensemble_rate
         for known in ({}, {"hp": (20_000.0, 20_000.0)})
     ]
     assert rates[0] > 0.2
