@@ -45,6 +45,9 @@ Steps: TypeAlias = Annotated[int | None, Parameter(validator=_AT_LEAST_ONE, help
 Decisions: TypeAlias = Annotated[
     int | None, Parameter(name="--steps", validator=_AT_LEAST_ONE, help="Game decisions per training run.")
 ]
+Recorder: TypeAlias = Annotated[
+    Literal["probe", "reference"] | None, Parameter(help="Player of the recordings of a fit.")
+]
 Fights: TypeAlias = Annotated[
     int | None, Parameter(validator=_AT_LEAST_ONE, help="Fights or episodes per row of the table.")
 ]
@@ -126,6 +129,8 @@ def family(*, fights: Fights = None, quick: Quick = False, json: Json = None) ->
 def fit(
     *,
     purpose: Purpose = "report",
+    player: Recorder = None,
+    held_out_rules: Annotated[bool, Parameter(negative="", help="Record bosses with the held-out rules.")] = False,
     minutes: Annotated[float | None, Parameter(validator=Number(gt=0), help="Game time of the recordings.")] = None,
     quick: Quick = False,
     json: Json = None,
@@ -134,6 +139,7 @@ def fit(
     from benchmarks.fit import FitBenchSettings, measure_fits
 
     settings = FitBenchSettings.quick() if quick else FitBenchSettings()
+    settings = _with(settings, player=player, has_held_out_rules=held_out_rules)
     _report(json, lambda: measure_fits(_with(settings, purpose=purpose, minutes=minutes)))
 
 
@@ -366,8 +372,9 @@ def fit_training(
         ),
     ] = None,
     used: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="", help="file, drawn.")] = None,
-    player: Annotated[
-        Literal["probe", "reference"] | None, Parameter(help="Player of the recordings of a fit.")
+    player: Recorder = None,
+    rate: Annotated[
+        Literal[10, 20, 30, 60] | None, Parameter(help="Rate of the recordings of a fit (Hz), by default 60.")
     ] = None,
     minutes: Annotated[
         list[float] | None,
@@ -379,6 +386,7 @@ def fit_training(
         ),
     ] = None,
     trainings: Annotated[int | None, Parameter(help="Trainings per boss, each with its own seed.")] = None,
+    seed: Annotated[int | None, Parameter(help="First seed, instead of the one for reports or for choosing.")] = None,
     refine_fights: Annotated[int | None, Parameter(help="Fights of a round of refinement; none by default.")] = None,
     refine_rounds: Annotated[int | None, Parameter(help="Rounds of a refinement, by default five.")] = None,
     online_decisions: Annotated[
@@ -405,6 +413,7 @@ def fit_training(
     settings = _with(settings, uses=tuple(used) if used else None, n_refine_fights=refine_fights)
     settings = _with(settings, n_refine_rounds=refine_rounds)
     settings = _with(settings, decisions=decisions, n_trainings=trainings, player=player)
+    settings = _with(settings, rate_hz=rate, seed=seed)
     settings = _with(settings, online_decisions=online_decisions, minutes=tuple(minutes) if minutes else None)
     settings = _with(settings, limit_s=limit_s, n_fights=fights, purpose="development" if development else None)
     _report(json, lambda: measure_fit_training(settings))

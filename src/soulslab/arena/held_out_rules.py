@@ -1,9 +1,9 @@
 """Rules that no boss file describes, for tests of fitted bosses (`FightOptions.held_out_rules`).
 
 A real game differs from the rules of the simulator. These rules stand for such differences, and nothing else may use
-them. There are three sets. The sets ``development`` and ``development_2`` were used to find why fights were lost, and
-to change the fit. The set ``report`` is for results only: a fit or a policy that is adjusted to it proves nothing.
-Projectiles keep the simulator's rules.
+them. There are four sets. Results with the sets ``development``, ``development_2`` and ``development_3`` led to changes
+of the fit. The set ``report`` is for results only: a fit or a policy that is adjusted to it proves nothing; after such
+a change the set becomes one for development, and a new one is written. Projectiles keep the simulator's rules.
 
 ``development``
 
@@ -23,7 +23,7 @@ Projectiles keep the simulator's rules.
 - Damage types: damage is 1.25 times as high during an attack of the player, and lower with the tip of the weapon.
 - Cancels: the boss breaks off some blows if the player rolls early.
 
-``report``
+``development_3``
 
 - Root motion: a step forward stops in its middle third, and a short one has another length.
 - Hit shapes: a blow misses a player who touches the boss at its side, a narrow blow hits a lane to the right of its
@@ -31,6 +31,15 @@ Projectiles keep the simulator's rules.
 - Hidden timer: pauses are half as long while the boss has less than a quarter of its health.
 - Damage types: damage is 1.35 times as high if the player has less than 30 stamina, and 0.9 times otherwise.
 - Cancels: the boss breaks off some blows if the player attacks at the moment at which it stops turning.
+
+``report``
+
+- Root motion: a step forward consists of two jerks.
+- Hit shapes: the reach becomes shorter towards the edges of the arc, a narrow blow hits only in the first half of its
+  window, a blow all around hits its outer half only in the second one.
+- Hidden timer: pauses are half as long while the player has less than half of its health.
+- Damage types: the damage of each hit is drawn from 0.8 to 1.2 times its usual one.
+- Cancels: the boss breaks off some blows if the player is behind it at the moment at which it stops turning.
 """
 
 from __future__ import annotations
@@ -43,9 +52,9 @@ from soulslab.arena.kernel import kernel, rule
 from soulslab.arena.records import TICKS_PER_S, Record
 
 #: Name of a set of rules; ``none`` for those of the simulator. A kernel gets its place in `RULES`.
-HeldOutRules: TypeAlias = Literal["none", "development", "development_2", "report"]
+HeldOutRules: TypeAlias = Literal["none", "development", "development_2", "development_3", "report"]
 RULES: Final[tuple[HeldOutRules, ...]] = get_args(HeldOutRules)
-DEVELOPMENT, DEVELOPMENT_2, REPORT = (RULES.index(name) for name in ("development", "development_2", "report"))
+DEVELOPMENT, DEVELOPMENT_2, DEVELOPMENT_3, REPORT = range(1, len(RULES))
 
 RAGE_PERIOD = 25 * TICKS_PER_S
 RAGE_TICKS = 8 * TICKS_PER_S
@@ -86,6 +95,15 @@ LOW_SP_FACTOR, ENOUGH_SP_FACTOR = 1.35, 0.9
 #: Probability that a blow is broken off if the player attacks when it stops turning.
 COUNTER_SHARE = 0.35
 
+#: Share of the reach that is lost at the edges of an arc.
+EDGE_LOSS = 0.5
+#: Share of the player's health below which pauses are short.
+WOUNDED_SHARE = 0.5
+#: Least and greatest damage of a hit, relative to its usual one.
+LEAST_FACTOR, MOST_FACTOR = 0.8, 1.2
+#: Probability that a blow is broken off if the player is behind the boss when it stops turning.
+BEHIND_SHARE = 0.5
+
 
 @rule
 def advance_factor(rules: int, passed: int, n_ticks: int) -> float:
@@ -95,7 +113,9 @@ def advance_factor(rules: int, passed: int, n_ticks: int) -> float:
         return 6.0 * share * (1.0 - share)
     if rules == DEVELOPMENT_2:
         return 2.0 * (1.0 - share)
-    return 0.0 if 1.0 / 3.0 < share < 2.0 / 3.0 else 1.5
+    if rules == DEVELOPMENT_3:
+        return 0.0 if 1.0 / 3.0 < share < 2.0 / 3.0 else 1.5
+    return 2.0 if share % 0.5 < 0.25 else 0.0
 
 
 @rule
@@ -110,6 +130,14 @@ def blade_hits(rules: int, d: Record, w: Record, ux: float, uy: float, gap: floa
         return _sweep_hits(d, w, share, ahead, aside, gap)
     if rules == DEVELOPMENT_2:
         return _lopsided_hits(w, share, ahead, aside, gap)
+    if rules == REPORT:
+        return _rounded_hits(w, share, ahead, gap)
+    return _aside_hits(d, w, share, ahead, aside, gap)
+
+
+@rule
+def _aside_hits(d: Record, w: Record, share: float, ahead: float, aside: float, gap: float) -> bool:
+    """Return whether a blow hits after a share of its window, at a direction relative to the middle of its arc."""
     if w.cos_half < -1.0:
         return (1.0 - share) * w.reach <= gap <= w.reach
     if gap > w.reach or ahead < w.cos_half:
@@ -118,6 +146,19 @@ def blade_hits(rules: int, d: Record, w: Record, ux: float, uy: float, gap: floa
         dx, dy = d.p_x - d.b_x, d.p_y - d.b_y
         return abs(aside * math.sqrt(dx * dx + dy * dy) + RIGHT_LANE_M) <= RIGHT_HALF_M
     return gap >= TOUCH_M or math.acos(min(ahead, 1.0)) <= 0.5 * math.acos(w.cos_half)
+
+
+@rule
+def _rounded_hits(w: Record, share: float, ahead: float, gap: float) -> bool:
+    """Return whether a blow hits after a share of its window, at a direction relative to the middle of its arc."""
+    if w.cos_half < -1.0:
+        return gap <= (w.reach if share > 0.5 else 0.5 * w.reach)
+    if ahead < w.cos_half:
+        return False
+    if w.cos_half >= NARROW_COS:
+        return gap <= w.reach and share <= 0.5
+    edge = math.acos(min(ahead, 1.0)) / math.acos(w.cos_half)
+    return gap <= w.reach * (1.0 - EDGE_LOSS * edge * edge)
 
 
 @rule
@@ -154,7 +195,9 @@ def is_enraged(rules: int, d: Record, f: Record) -> bool:
     """Return whether pauses are short now."""
     if rules == DEVELOPMENT:
         return d.tick % RAGE_PERIOD >= RAGE_PERIOD - RAGE_TICKS
-    return rules == REPORT and d.b_hp < LOW_HEALTH_SHARE * f.b_max_hp
+    if rules == DEVELOPMENT_3:
+        return d.b_hp < LOW_HEALTH_SHARE * f.b_max_hp
+    return rules == REPORT and d.p_hp < WOUNDED_SHARE * f.p_max_hp
 
 
 @rule
@@ -162,8 +205,10 @@ def hit_damage(rules: int, d: Record, w: Record, gap: float, is_attacking: bool)
     """Return the damage of a hit that acts at once; ``is_attacking`` is whether the player attacks."""
     if rules == DEVELOPMENT:
         return w.damage * (1.0 - FIRE_SHARE) if d.b_move % FIRE_EVERY == 0 else w.damage
-    if rules == REPORT:
+    if rules == DEVELOPMENT_3:
         return w.damage * (LOW_SP_FACTOR if d.p_sp < LOW_SP else ENOUGH_SP_FACTOR)
+    if rules == REPORT:
+        return w.damage * (LEAST_FACTOR + (MOST_FACTOR - LEAST_FACTOR) * uniform(d))
     damage = w.damage * FURY_FACTOR if d.tick % FURY_PERIOD >= FURY_PERIOD - FURY_TICKS else w.damage
     damage *= COUNTER_FACTOR if is_attacking else 1.0
     return damage * TIP_FACTOR if gap > TIP_FROM * w.reach else damage
@@ -198,7 +243,10 @@ def cancels(rules: int, d: Record, w: Record, gap: float, is_rolling: bool, is_a
         return False
     if rules == DEVELOPMENT_2:
         return is_rolling and uniform(d) < FEINT_SHARE
-    if rules == REPORT:
+    if rules == DEVELOPMENT_3:
         return is_attacking and uniform(d) < COUNTER_SHARE
+    if rules == REPORT:
+        is_behind = d.b_fx * (d.p_x - d.b_x) + d.b_fy * (d.p_y - d.b_y) < 0.0
+        return is_behind and uniform(d) < BEHIND_SHARE
     still_to_go = w.advance * (w.start - max(w.advance_from, d.b_ticks))
     return gap > w.reach + still_to_go + CANCEL_BEYOND_M or uniform(d) < CANCEL_SHARE

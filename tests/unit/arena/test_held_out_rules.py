@@ -86,32 +86,32 @@ def test_an_area_is_longer_on_one_side():
 
 def test_a_step_forward_stops_in_its_middle():
     n = 30
-    steps = np.array([play(held.advance_factor, held.RULES.index("report"), k, n) for k in range(n)])
+    steps = np.array([play(held.advance_factor, held.RULES.index("development_3"), k, n) for k in range(n)])
     assert steps.mean() == pytest.approx(1.0, abs=0.01)
     np.testing.assert_array_equal(np.flatnonzero(steps == 0.0), np.arange(10, 20))
 
 
 def test_a_blow_all_around_is_a_ring_that_contracts():
-    near, far = (hit_tick("ground_slam", gap_m=gap_m, rules="report") for gap_m in (0.2, 4.5))
+    near, far = (hit_tick("ground_slam", gap_m=gap_m, rules="development_3") for gap_m in (0.2, 4.5))
     assert near is not None
     assert far is not None
     assert far < near
 
 
 def test_a_narrow_blow_hits_to_the_right():
-    left, right = (hit_tick("thrust", aside_rad=side, gap_m=3.2, rules="report") for side in (-0.15, 0.15))
+    left, right = (hit_tick("thrust", aside_rad=side, gap_m=3.2, rules="development_3") for side in (-0.15, 0.15))
     assert (left, right) == (None, 0)
 
 
 def test_a_blow_misses_a_player_who_touches_the_boss_at_its_side():
-    ticks = {gap_m: hit_tick("sweep_right", aside_rad=1.0, gap_m=gap_m, rules="report") for gap_m in (0.2, 0.8)}
+    ticks = {gap_m: hit_tick("sweep_right", aside_rad=1.0, gap_m=gap_m, rules="development_3") for gap_m in (0.2, 0.8)}
     assert ticks == {0.2: None, 0.8: 0}
-    assert hit_tick("sweep_right", gap_m=0.2, rules="report") == 0
+    assert hit_tick("sweep_right", gap_m=0.2, rules="development_3") == 0
 
 
 @pytest.mark.parametrize("share", [0.2, 0.3])
 def test_pauses_are_short_while_the_boss_has_little_health(share):
-    stage = Stage(gap_m=20.0, held_out_rules="report")
+    stage = Stage(gap_m=20.0, held_out_rules="development_3")
     stage.begin("sweep_left")
     stage.f.moves["n_follow_ups"] = 0
     stage.f.pause_low[:] = stage.f.pause_high[:] = 100
@@ -123,7 +123,7 @@ def test_pauses_are_short_while_the_boss_has_little_health(share):
 
 @pytest.mark.parametrize(("sp", "factor"), [(5.0, held.LOW_SP_FACTOR), (90.0, held.ENOUGH_SP_FACTOR)])
 def test_damage_depends_on_the_stamina(sp, factor):
-    stage = Stage(gap_m=0.3, held_out_rules="report")
+    stage = Stage(gap_m=0.3, held_out_rules="development_3")
     window = stage.begin("overhead")
     window.advance = 0.0
     stage.d.b_ticks = window.start - 1
@@ -131,6 +131,76 @@ def test_damage_depends_on_the_stamina(sp, factor):
     before = float(stage.d.p_hp)
     stage.tick()
     assert before - stage.d.p_hp == np.floor(factor * window.damage * stage.f.damage_scale[0])
+
+
+def test_a_step_forward_has_two_jerks():
+    n = 40
+    steps = np.array([play(held.advance_factor, held.RULES.index("report"), k, n) for k in range(n)])
+    assert steps.mean() == pytest.approx(1.0, abs=0.01)
+    assert steps.reshape(4, 10).mean(axis=1).tolist() == [2.0, 0.0, 2.0, 0.0]
+
+
+def test_an_arc_is_shorter_at_its_edges():
+    middle, edge = (hit_tick("sweep_right", aside_rad=side, gap_m=2.0, rules="report") for side in (0.0, 1.2))
+    assert (middle, edge) == (0, None)
+    assert hit_tick("sweep_right", aside_rad=1.2, gap_m=0.3, rules="report") == 0
+
+
+@pytest.mark.parametrize(("share", "is_hit"), [(0.3, True), (0.6, False)])
+def test_a_narrow_blow_hits_in_the_first_half_of_its_window(share, is_hit):
+    stage = Stage(gap_m=0.3, held_out_rules="report")
+    window = stage.begin("thrust")
+    stage.d.b_ticks = window.start + int(share * (window.end - window.start)) - 1
+    stage.tick()
+    assert bool(stage.d.s_hits_taken) == is_hit
+
+
+def test_a_blow_all_around_hits_its_outer_half_late():
+    near, far = (hit_tick("ground_slam", gap_m=gap_m, rules="report") for gap_m in (0.2, 4.5))
+    assert near == 0
+    assert far > 0
+
+
+@pytest.mark.parametrize("share", [0.45, 0.55])
+def test_pauses_are_short_while_the_player_has_little_health(share):
+    stage = Stage(gap_m=20.0, held_out_rules="report")
+    stage.begin("sweep_left")
+    stage.f.moves["n_follow_ups"] = 0
+    stage.f.pause_low[:] = stage.f.pause_high[:] = 100
+    stage.d.p_hp = share * stage.f.p_max_hp
+    stage.d.b_ticks = stage.f.moves[stage.move("sweep_left")].duration - 1
+    stage.tick()
+    assert stage.d.b_wait == (50 if share < held.WOUNDED_SHARE else 100)
+
+
+def test_damage_is_drawn():
+    factors = []
+    for seed in range(40):
+        stage = Stage(gap_m=0.3, held_out_rules="report", seeds=(seed,))
+        window = stage.begin("overhead")
+        window.advance = 0.0
+        stage.d.b_ticks = window.start - 1
+        before = float(stage.d.p_hp)
+        stage.tick()
+        factors.append((before - stage.d.p_hp) / (window.damage * stage.f.damage_scale[0]))
+    assert held.LEAST_FACTOR - 0.01 <= min(factors) < 0.9
+    assert 1.1 < max(factors) <= held.MOST_FACTOR
+
+
+def test_some_blows_at_a_player_behind_the_boss_are_broken_off():
+    n_broken_off = {}
+    for facing in (-1.0, 1.0):
+        n_broken_off[facing] = 0
+        for seed in range(60):
+            stage = Stage(gap_m=0.5, held_out_rules="report", seeds=(seed,))
+            window = stage.begin("overhead")
+            window.turn_cos, window.turn_sin = 1.0, 0.0
+            stage.d.b_ticks = window.aim_to - 1
+            stage.d.b_fx, stage.d.b_fy = 0.0, facing
+            stage.tick(2)
+            n_broken_off[facing] += bool(stage.d.b_mode != ATTACKING)
+    assert n_broken_off[-1.0] == 0
+    assert 20 <= n_broken_off[1.0] <= 40
 
 
 @pytest.mark.parametrize(("second", "is_enraged"), [(0, False), (16, False), (18, True), (24, True), (26, False)])
@@ -184,7 +254,7 @@ def test_damage_depends_on_a_timer_the_player_and_the_distance(second, gap_m, ac
     assert before - stage.d.p_hp == np.floor(factor * window.damage * stage.f.damage_scale[0])
 
 
-@pytest.mark.parametrize(("rules", "cause"), [("development_2", FIRST_ROLL), ("report", LIGHT_ATTACK)])
+@pytest.mark.parametrize(("rules", "cause"), [("development_2", FIRST_ROLL), ("development_3", LIGHT_ATTACK)])
 def test_an_action_of_the_player_makes_the_boss_break_off_some_blows(rules, cause):
     n_broken_off = {}
     for action in (NOTHING, cause):

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from benchmarks.fit import GENERATED, SEEDS, FitBenchSettings, measure_fits
+from benchmarks.fit import GENERATED, SEEDS, FitBenchSettings, fit_and_compare, measure_fits
 from benchmarks.fit_truth import Compared, compare, kind_of
 from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.fitting.fit import Fit
@@ -16,6 +16,17 @@ def test_the_table_has_every_boss_and_kind_of_number():
     assert [row["boss"] for row in fits.rows] == ["frost_beast", "judge", "trickster", "all"]
     assert all(row["contained (%)"] > 80 for row in fits.rows)
     assert {"start_s", "damage", "weight", "pause_s", "boss"} <= {row["number"] for row in kinds.rows}
+
+
+def test_recordings_have_the_player_and_the_rules_of_the_settings():
+    settings = FitBenchSettings(n_generated=0, minutes=2.0, rates_hz=(60,), purpose="development")
+    others = [
+        msgspec.structs.replace(settings, player="reference"),
+        msgspec.structs.replace(settings, has_held_out_rules=True),
+    ]
+    boss = find_boss("judge")
+    found = [tuple(number.fitted for number in fit_and_compare(boss, each, 60).numbers) for each in (settings, *others)]
+    assert len(set(found)) == 3
 
 
 def test_seeds_for_development_and_for_the_report_differ():

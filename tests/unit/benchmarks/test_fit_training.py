@@ -21,6 +21,7 @@ from benchmarks.fit_training import (
 from soulslab.arena.boss_file import parse_boss
 from soulslab.arena.uncertainty import numbers_of
 from soulslab.config import dump_settings
+from soulslab.errors import ConfigError
 from soulslab.learn.rainbow.rainbow_settings import (
     DemonstrationSettings,
     QLearningSettings,
@@ -47,6 +48,22 @@ def test_a_distorted_copy_is_wrong_within_its_intervals(factor):
 def test_development_and_report_have_other_seeds():
     known = {purpose: distorted(shipped("judge"), 1.0, np.random.default_rng(seed)) for purpose, seed in SEEDS.items()}
     assert known["development"] != known["report"]
+
+
+@pytest.mark.parametrize(("boss", "purpose"), [("generated:2200", "development"), ("generated:2100", "report")])
+def test_generated_bosses_are_for_one_purpose(small_config, boss, purpose):
+    with pytest.raises(ConfigError, match="generated:2200 to 2209 are for reports alone"):
+        cases(FitTrainingSettings(train=small_config, bosses=("judge", boss), purpose=purpose))
+    other = "report" if purpose == "development" else "development"
+    settings = FitTrainingSettings(train=small_config, bosses=(boss,), purpose=other, sources=("fit",), seed=7)
+    assert cases(settings) == [Case(boss, "fit", 20.0, 7)]
+
+
+def test_a_recording_has_the_rate_of_the_settings(small_config):
+    case = Case("judge", "fit", 1.0, 7)
+    fast, slow = (recorded_fights(FitTrainingSettings(train=small_config, rate_hz=rate), case) for rate in (60, 10))
+    assert [fight.ticks_per_moment for fight in (fast[0], slow[0])] == [1, 6]
+    assert len(fast) == len(slow)
 
 
 def test_a_fit_depends_on_the_recording(small_config):
