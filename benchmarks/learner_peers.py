@@ -123,11 +123,11 @@ class _Evaluator(BaseCallback):
         self.n_steps += 1
         self.n_decisions += int(self.locals["infos"][0]["n_decisions"])
         if self.n_decisions >= self._next:
-            self._next += run.evaluate_every
             n_wins, mean_return = fight_greedily(self.model, self._settings)
             win_rate = n_wins / run.evaluate_fights
             seconds = time.monotonic() - self._start
-            self._report(Point(decisions=self.n_decisions, win_rate=win_rate, mean_return=mean_return, seconds=seconds))
+            self._report(Point(decisions=self._next, win_rate=win_rate, mean_return=mean_return, seconds=seconds))
+            self._next += run.evaluate_every
             self.is_over = win_rate > run.stop_win_rate
         self.is_over |= self.n_decisions >= run.total_steps
         return not self.is_over

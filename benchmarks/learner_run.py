@@ -54,7 +54,8 @@ class Point(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """An evaluation during a run.
 
     Attributes:
-        decisions: Game decisions taken in training until then.
+        decisions: Game decisions in training after which the evaluation was due. It follows the fight in which they were
+            reached, so a little more was played.
         win_rate: Share of the greedy fights won, 0..1.
         mean_return: Mean return of those fights, in the config's reward.
         seconds: Time since the start of the run; for soulslab's learner, its training time (s).
@@ -122,15 +123,16 @@ def play(task: LearnerTask, report: Callable[[Point], None]) -> LearnerRun:
 def _play_ours(settings: RainbowSettings, report: Callable[[Point], None]) -> int:
     """Train soulslab's learner and return its game decisions."""
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
-        result = train_uninterrupted(settings, Path(folder), sinks=[_EvaluationSink(report)])
+        result = train_uninterrupted(settings, Path(folder), sinks=[_EvaluationSink(report, settings.run.evaluate_every)])
     return result.env_steps
 
 
 class _EvaluationSink:
     """Telemetry sink that reports each evaluation as a point."""
 
-    def __init__(self, report: Callable[[Point], None]) -> None:
+    def __init__(self, report: Callable[[Point], None], evaluate_every: int) -> None:
         self._report = report
+        self._every = evaluate_every
         self._start = time.monotonic()
         self._trained_s: float | None = None
 
@@ -140,7 +142,7 @@ class _EvaluationSink:
                 self._trained_s = message.seconds
             case Evaluated():
                 point = Point(
-                    decisions=message.env_steps,
+                    decisions=message.env_steps - message.env_steps % self._every,
                     win_rate=message.win_rate or 0.0,
                     mean_return=message.mean_return,
                     seconds=self._trained_s if self._trained_s is not None else time.monotonic() - self._start,
