@@ -54,8 +54,8 @@ class Point(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """An evaluation during a run.
 
     Attributes:
-        decisions: Game decisions in training after which the evaluation was due. It follows the fight in which they were
-            reached, so a little more was played.
+        decisions: Game decisions in training after which the evaluation was due. It follows the fight in which they
+            were reached, so a little more was played.
         win_rate: Share of the greedy fights won, 0..1.
         mean_return: Mean return of those fights, in the config's reward.
         seconds: Time since the start of the run; for soulslab's learner, its training time (s).
@@ -123,7 +123,9 @@ def play(task: LearnerTask, report: Callable[[Point], None]) -> LearnerRun:
 def _play_ours(settings: RainbowSettings, report: Callable[[Point], None]) -> int:
     """Train soulslab's learner and return its game decisions."""
     with TemporaryDirectory(prefix="soulslab-bench-") as folder:
-        result = train_uninterrupted(settings, Path(folder), sinks=[_EvaluationSink(report, settings.run.evaluate_every)])
+        result = train_uninterrupted(
+            settings, Path(folder), sinks=[_EvaluationSink(report, settings.run.evaluate_every)]
+        )
     return result.env_steps
 
 

@@ -50,9 +50,9 @@ def test_development_and_report_have_other_seeds():
     assert known["development"] != known["report"]
 
 
-@pytest.mark.parametrize(("boss", "purpose"), [("generated:2200", "development"), ("generated:2100", "report")])
+@pytest.mark.parametrize(("boss", "purpose"), [("generated:2210", "development"), ("generated:2100", "report")])
 def test_generated_bosses_are_for_one_purpose(small_config, boss, purpose):
-    with pytest.raises(ConfigError, match="generated:2200 to 2209 are for reports alone"):
+    with pytest.raises(ConfigError, match="generated:2210 to 2219 are for reports alone"):
         cases(FitTrainingSettings(train=small_config, bosses=("judge", boss), purpose=purpose))
     other = "report" if purpose == "development" else "development"
     settings = FitTrainingSettings(train=small_config, bosses=(boss,), purpose=other, sources=("fit",), seed=7)

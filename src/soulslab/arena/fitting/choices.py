@@ -358,7 +358,8 @@ def _limits_and_failures(
     """
     outermost = max(float(own.max()) - NEAR_M, NEAR_M)
     limits = np.geomspace(outermost, max(FAR_M, outermost), N_LIMITS)
-    n_failed = (others[:, None] <= limits).sum(0)
+    # Distances are inexact: the attack may have followed at the true distance of any end as near as its own.
+    n_failed = (others[:, None] <= np.maximum(limits, own.max())).sum(0)
     # The likelihood of a limit is the integral of share ** n_own * (1 - share) ** n_failed: a beta function.
     logs = np.array([lgamma(n + 1) - lgamma(len(own) + n + 2) for n in n_failed.tolist()])
     nearer = 1 / limits[:-1]

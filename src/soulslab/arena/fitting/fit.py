@@ -351,7 +351,7 @@ class _MoveBuilder:
         take = self._notes.take
         start = round(found.start.value)
         turn = tracking(self._steps, previous_end, start)
-        step = advance(self._steps, previous_end, start)
+        step = advance(self._steps, previous_end, found.start)
         aim = _before(found.start, turn.end) if turn.end else None
         step_ticks = _before(found.start, step.first) if step.first else None
         common: dict[str, Any] = {

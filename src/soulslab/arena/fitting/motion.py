@@ -38,6 +38,8 @@ UNEVEN_SHARE = 0.1
 STOPPED = 3.0
 #: Widest walk or turn that is assumed if none was seen.
 MAX_RATE = 8.0
+#: A step is at most so many ticks shorter or longer because the start of its window is inexact.
+MAX_SHIFT_TICKS = 2
 
 
 class Steps(msgspec.Struct, frozen=True, eq=False):
@@ -174,8 +176,9 @@ class Advance(msgspec.Struct, frozen=True):
     is_known: bool = True
 
 
-def advance(steps: Steps, start: int, end: int) -> Advance:
-    """Return the step between two ticks of an attack: the previous window's end, and a window's start."""
+def advance(steps: Steps, start: int, window_start: Estimate) -> Advance:
+    """Return the step between the previous window's end and a window's start, in ticks of an attack."""
+    end = round(window_start.value)
     mine = steps.where((steps.k0 >= start - 1) & (steps.k1 <= end))
     per_tick = mine.ahead / np.maximum(mine.n_ticks, 1)
     is_moving = per_tick > STILL
@@ -189,7 +192,9 @@ def advance(steps: Steps, start: int, end: int) -> Advance:
         return Advance(exact(0.0, 0.02), None)
     idle = mine.k1[~is_moving & is_free & (mine.k1 < first_step)]
     first = Estimate(first_step, min(int(idle.max()) + 1, first_step) if len(idle) else max(start, 1), first_step)
-    n_ticks = Estimate(end - first.value, end - first.high, end - first.low)
+    # The boss moves until the window begins.
+    earlier, later = (min(abs(each - end), MAX_SHIFT_TICKS) for each in (window_start.low, window_start.high))
+    n_ticks = Estimate(end - first.value, max(end - first.high - earlier, 0), end - first.low + later)
     is_known = bool((is_free & (per_tick >= 0.95 * speed)).any())
     profile = _profile(mine.where(is_free), first_step, end)
     is_seen = ~np.isnan(profile)

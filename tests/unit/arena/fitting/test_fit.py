@@ -60,6 +60,17 @@ def test_the_intervals_contain_the_truth(name, ticks_per_moment):
     assert found.coverage >= 0.88
 
 
+@pytest.mark.parametrize("name", ["generated:1", "generated:2"])
+def test_a_player_who_stays_at_one_distance_does_not_make_intervals_too_narrow(name):
+    boss = find_boss(name)
+    player = ReferencePlayer(boss, 1)
+    fights = list(record_simulated(boss, lambda _: player, seed=100, minutes=20.0))
+    found = compare(fit_boss(fights, load_knight()), boss)
+    for numbers in (kinds(found, "probability") + kinds(found, "within_m"), kinds(found, "advance_m")):
+        assert len(numbers) >= 6
+        assert np.mean([number.is_covered for number in numbers]) > 0.85
+
+
 @pytest.mark.parametrize("ticks_per_moment", [1, 6])
 @pytest.mark.parametrize("name", BOSSES)
 def test_windows_are_found_with_their_times_and_damage(name, ticks_per_moment):
