@@ -177,7 +177,7 @@ class DemonstrationWriter:
             temporary = self._folder / f".{name}.tmp"
             try:
                 shutil.copyfile(self._copy / name, temporary)
-                with temporary.open("rb") as file:
+                with temporary.open("r+b") as file:  # Windows synchronizes only writable files
                     os.fsync(file.fileno())
                 temporary.replace(self._folder / name)
             except OSError as error:
