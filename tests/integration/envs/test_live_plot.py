@@ -76,6 +76,22 @@ def test_a_page_that_reloads_itself_and_counts_buttons(tmp_path):
     assert "data:image/png;base64,iVBOR" in page
 
 
+def test_a_process_whose_lines_end_as_on_windows(tmp_path, monkeypatch):
+    """On Windows, the standard output of Python ends a line with a carriage return and a line feed."""
+    from soulslab.envs.wrappers import live_plot  # noqa: PLC0415
+
+    script = tmp_path / "plot_of_windows.py"
+    script.write_text(
+        "import runpy, sys\n"
+        "sys.stdout.reconfigure(newline='\\r\\n')\n"
+        f"runpy.run_path({str(SCRIPT)!r}, run_name='__main__')\n"
+    )
+    monkeypatch.setattr(live_plot, "SCRIPT", script)
+    env = LivePlot(gymnasium.make(ID), tmp_path / "a.png", interval_s=0.0)
+    assert env.is_drawing
+    env.close()
+
+
 def test_no_step_waits_for_a_plot_that_hangs(tmp_path, caplog, monkeypatch):
     from soulslab.envs.wrappers import live_plot  # noqa: PLC0415
 

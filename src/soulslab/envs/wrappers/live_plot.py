@@ -192,7 +192,8 @@ class _PlotProcess:
         watchdog = threading.Timer(_START_TIMEOUT_S, self._process.kill)
         watchdog.start()
         try:
-            return self._process.stdout is not None and self._process.stdout.readline() == b"ready\n"
+            # Windows ends the line with "\r\n".
+            return self._process.stdout is not None and self._process.stdout.readline().strip() == b"ready"
         finally:
             watchdog.cancel()
             watchdog.join()
