@@ -100,8 +100,10 @@ class LinuxProcessWatch:
             self._fd = -1
 
 
-#: Rest of a wait on Windows that is spent in a loop: a wait for a process may last up to a tick of the system longer.
+#: Rest of a wait on Windows that is spent in a loop, because time.sleep may last some tenths of a millisecond longer.
 _SPIN_S = 0.002
+#: Longest time on Windows until the end of a process is noticed.
+_SLICE_S = 0.02
 
 
 class WindowsProcessWatch:
@@ -131,8 +133,9 @@ class WindowsProcessWatch:
         end_s = time.perf_counter() + seconds
         self.check()
         while (left_s := end_s - time.perf_counter()) > 0.0:
-            if wait_for_end(self._handle, max(math.floor((left_s - _SPIN_S) * 1000), 0)):
-                raise ProcessExitedError(f"process {self.pid} has ended", pid=self.pid)
+            # time.sleep uses a timer of high resolution. A wait for the process may end a system tick of 15.6 ms late.
+            time.sleep(min(max(left_s - _SPIN_S, 0.0), _SLICE_S))
+            self.check()
 
     def close(self) -> None:
         """See `ProcessWatch.close`."""
