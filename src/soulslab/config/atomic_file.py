@@ -32,14 +32,17 @@ def replace_file(path: Path, data: bytes, *, mode: int | None = None) -> None:
             os.fsync(file.fileno())
         if mode is not None:
             temporary.chmod(mode)
-        _rename(temporary, path)
+        rename_file(temporary, path)
     except BaseException:  # also remove the temporary file after KeyboardInterrupt
         temporary.unlink(missing_ok=True)
         raise
 
 
-def _rename(source: Path, target: Path) -> None:
-    """Rename a file to a name that another file may have."""
+def rename_file(source: Path, target: Path) -> None:
+    """Rename a file to a name that another file may have, which other programs may read.
+
+    On Windows, it waits up to 5 s for these programs. Raises OSError if the file cannot be renamed.
+    """
     end_s = time.monotonic() + _READERS_S
     while True:
         try:

@@ -80,15 +80,19 @@ class Plot:
 
 
 class FileTarget:
-    """Draws to a PNG file or an HTML page, which is replaced atomically."""
+    """Draws to a PNG file or an HTML page, which is replaced atomically.
+
+    Windows refuses to replace a file while another program reads it. The old picture then stays until the next one.
+    """
 
     def __init__(self, path: Path, interval_s: float) -> None:
         self.figure = Figure(figsize=(13.0, 4.2), dpi=90, layout="constrained")
         self._path, self._interval_s = path, interval_s
         self._temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        self._is_written = False
 
     def show(self, title: str) -> None:
-        """Write the file."""
+        """Write the file. Raises PermissionError if the first picture must not be written."""
         picture = io.BytesIO()
         self.figure.savefig(picture, format="png")
         data = picture.getvalue()
@@ -96,7 +100,13 @@ class FileTarget:
             seconds, shown = max(1, round(self._interval_s)), base64.b64encode(data).decode()
             data = _PAGE.format(seconds=seconds, title=title, picture=shown).encode()
         self._temporary.write_bytes(data)
-        self._temporary.replace(self._path)
+        try:
+            self._temporary.replace(self._path)
+            self._is_written = True
+        except PermissionError:
+            self._temporary.unlink()
+            if not self._is_written:
+                raise
 
     def wait(self) -> bool:
         """Return whether to continue; always true for a file."""

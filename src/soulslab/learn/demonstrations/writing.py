@@ -25,6 +25,7 @@ import msgspec
 import numpy as np
 from gymnasium.vector import VectorEnv, VectorWrapper
 
+from soulslab.config.atomic_file import rename_file
 from soulslab.errors import DemonstrationError, optional_imports
 from soulslab.learn.archive import git_commit
 from soulslab.learn.demonstrations.data_set_metadata import (
@@ -179,7 +180,7 @@ class DemonstrationWriter:
                 shutil.copyfile(self._copy / name, temporary)
                 with temporary.open("r+b") as file:  # Windows synchronizes only writable files
                     os.fsync(file.fileno())
-                temporary.replace(self._folder / name)
+                rename_file(temporary, self._folder / name)
             except OSError as error:
                 temporary.unlink(missing_ok=True)
                 raise self._unwritable(error) from error
