@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from rich.text import Text
 from soulslab.closing import Closing
 from soulslab.errors import ConfigError, SoulslabError, did_you_mean
 from soulslab.siphon.capture import FrameFormat
+from soulslab.siphon.command_words import split_words
 from soulslab.siphon.keys import key_named
 from soulslab.siphon.session import Session
 from soulslab.siphon.terminal_output import format_value, info_table, parse_values, save_frame
@@ -179,10 +179,7 @@ class Shell:
 
     def do(self, line: str) -> None:
         """Execute one line. Raises `ConfigError` for a wrong line, and the errors of the command."""
-        try:
-            name, *words = shlex.split(line)
-        except ValueError as error:
-            raise ConfigError(f"cannot be split into words: {error}", source=line) from error
+        name, *words = split_words(line) or [""]
         if name not in COMMANDS:
             raise ConfigError(f"unknown command{did_you_mean(name, COMMANDS)}", source=name)
         usage, _, least, do = COMMANDS[name]

@@ -121,6 +121,13 @@ def test_shell_lines_are_executed(session, tmp_path):
     assert picture.exists()
 
 
+def test_a_path_of_windows_in_a_shell_line(session, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.platform", "win32")
+    shell(session, r"capture C:\temp\a.png", r'capture "C:\my pictures\b.png"')
+    assert {path.name for path in tmp_path.iterdir()} == {r"C:\temp\a.png", r"C:\my pictures\b.png"}
+
+
 def test_a_script_stops_at_its_first_mistake_and_the_prompt_continues(session):
     with pytest.raises(ConfigError, match="unknown command; did you mean 'toggle'") as caught:
         shell(session, "wait 0.1", "togle W", "get")

@@ -14,7 +14,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -26,6 +25,7 @@ from tomlkit import TOMLDocument
 from tomlkit.items import AoT
 
 from soulslab.errors import ConfigError, ProfileError, ScanError, SoulslabError, did_you_mean
+from soulslab.siphon.command_words import split_words
 from soulslab.siphon.keys import key_named
 from soulslab.siphon.scanner.conditions import HELP
 from soulslab.siphon.scanner.entry import edit_profile, set_values
@@ -141,10 +141,7 @@ def run_prompt(bench: Workbench, lines: Iterable[str], *, is_interactive: bool) 
 
 def do_line(bench: Workbench, line: str) -> None:
     """Execute a line. Raises `SoulslabError`."""
-    try:
-        words = shlex.split(line)
-    except ValueError as error:
-        raise ConfigError(f"cannot be split into words: {error}", source=line) from error
+    words = split_words(line)
     name = words[0].lower() if words else ""
     if name in ("help", "h"):
         bench.console.print(_help())

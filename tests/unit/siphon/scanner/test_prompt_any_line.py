@@ -103,3 +103,11 @@ def test_any_line_is_executed_or_reported(folder, lines):
                 do_line(bench, line.strip())
         except SoulslabError as error:
             assert str(error)
+
+
+def test_a_path_of_windows(folder, monkeypatch):
+    monkeypatch.setattr("sys.platform", "win32")
+    bench = Workbench(Still(), folder / "made.toml", Console(file=io.StringIO()))
+    for line in (r"shot C:\temp\a.png", r'shot "C:\my pictures\b.png"'):
+        do_line(bench, line)
+    assert {path.name for path in folder.glob("*.png")} == {r"C:\temp\a.png", r"C:\my pictures\b.png"}
