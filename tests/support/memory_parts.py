@@ -1,5 +1,8 @@
 """The parts of the memory between actor and learner, each in a file of its own."""
 
+from contextlib import suppress
+from pathlib import Path
+
 from soulslab.learn.actors import actor_status, weights_board
 from soulslab.learn.actors.actor_status import N_STATUS_BYTES, StatusBoard
 from soulslab.learn.actors.memory_block import RecordQueue, create_block, open_block, slot_size
@@ -25,3 +28,12 @@ def open_weights(path):
 
 def create_status(path, token):
     return StatusBoard(create_block(path, "status", actor_status.LAYOUT, N_STATUS_BYTES, token))
+
+
+def files_in_use(folder):
+    """Return the files of a folder that this process has mapped or open, from the lists of Linux."""
+    used = {line.split(maxsplit=5)[-1] for line in Path("/proc/self/maps").read_text().splitlines()}
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the descriptor of the iteration itself
+            used.add(str(link.readlink()))
+    return sorted(Path(path).name for path in used if path.startswith(f"{folder}/"))

@@ -197,6 +197,7 @@ class _WatchedGame:
     def close(self) -> None:
         """End the process and remove its folder."""
         self._end()
+        self._status.close()  # Windows does not remove an open file
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _start(self) -> None:

@@ -1,5 +1,6 @@
 """The process that watches the games of a machine."""
 
+import shutil
 import sys
 import threading
 from contextlib import closing
@@ -16,6 +17,7 @@ from soulslab.fleet.messages import Name, RunDescription
 from soulslab.fleet.playing import PlaySettings, play
 from soulslab.fleet.redis_server import JoinUser, RedisServer, free_port
 from soulslab.version import VERSION
+from support.memory_parts import files_in_use
 from support.waiting import wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks the process of a game")
@@ -57,6 +59,22 @@ def test_it_says_why_it_waits_and_why_it_gives_up(tmp_path, monkeypatch, caplog)
     finally:
         thread.join()
         server.close()
+
+
+def test_no_file_of_a_game_is_in_use_when_its_folder_is_removed(tmp_path, monkeypatch):
+    """Windows does not remove a file that is mapped or open."""
+    removed = []
+
+    def remove(folder, **_):
+        removed.append((folder, files_in_use(folder)))
+
+    game = playing._WatchedGame(get_context("fork"), tmp_path / "join.toml", "pc/0", PlaySettings())
+    assert files_in_use(game._folder) == ["status"]
+    with monkeypatch.context() as patch:
+        patch.setattr(playing.shutil, "rmtree", remove)
+        game.close()
+    assert removed == [(game._folder, [])]
+    shutil.rmtree(game._folder)
 
 
 @pytest.mark.parametrize("host", ["büro", "_host", "-", "", "x" * 300, "pc.example", "Ⅻ"])

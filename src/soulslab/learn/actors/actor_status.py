@@ -123,6 +123,11 @@ class StatusBoard:
         """Return the number of steps so far in each class of lateness, as a copy."""
         return self._classes.copy()
 
+    def close(self) -> None:
+        """Unmap the memory; a second call does nothing."""
+        self._classes = np.empty(0, np.uint64)
+        self._block.close()
+
 
 def lateness_class(late_s: float) -> int:
     """Return the class of a lateness in seconds."""

@@ -44,6 +44,7 @@ class MemoryBlock:
 
     def __init__(self, path: Path, mapped: mmap.mmap) -> None:
         self.path = path
+        self._mapped = mapped
         header = np.frombuffer(mapped, _HEADER, 1)[0]
         self.token = int(header["token"])
         lines = np.frombuffer(mapped, "<u8", N_COUNTERS * _LINE // 8, _COUNTERS_AT)
@@ -57,6 +58,11 @@ class MemoryBlock:
     def set(self, counter: int, value: int) -> None:
         """Set a counter; a process that reads the new value sees everything written before it (x86-64)."""
         self.counters[counter] = value
+
+    def close(self) -> None:
+        """Unmap the file, of which no other array may be left; a second call does nothing."""
+        self.counters, self.data = np.empty(0, np.uint64), np.empty(0, np.uint8)
+        self._mapped.close()
 
 
 def create_block(path: Path, kind: str, layout: str, n_data: int, token: int) -> MemoryBlock:
@@ -219,6 +225,12 @@ class RecordQueue:
         """Free the records before this one, which the reader has saved."""
         if position > self.freed:
             self._block.set(_FREED, position)
+
+    def close(self) -> None:
+        """Unmap the memory; a second call does nothing."""
+        self._slots = self._items = np.empty((0, 0), np.uint8)
+        self._stamps = np.empty(0, _STAMP)
+        self._block.close()
 
     def _n_right(self, raw: NDArray[np.uint8], stamps: NDArray[Any]) -> int:
         """Return the number of consecutive valid records, starting with the oldest."""

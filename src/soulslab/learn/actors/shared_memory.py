@@ -55,6 +55,11 @@ class Memory(NamedTuple):
     weights: WeightsBoard
     status: StatusBoard
 
+    def close(self) -> None:
+        """Unmap the files; a second call does nothing."""
+        for part in (self.rows, self.episode_parts, self.weights, self.status):
+            part.close()
+
 
 def create_memory(folder: Path, row_type: np.dtype[Any], n_streams: int, tensors: Tensors) -> Memory:
     """Make the files in a folder of `make_memory_folder`; existing ones are replaced.
@@ -180,7 +185,10 @@ def make_memory_folder(run_dir: Path, n_bytes: int) -> Path:
 
 
 def remove_memory_folder(folder: Path) -> None:
-    """Remove a folder of shared memory and its files."""
+    """Remove a folder of shared memory and its files, which this process must not have open.
+
+    Windows does not remove an open file.
+    """
     shutil.rmtree(folder, ignore_errors=True)
 
 

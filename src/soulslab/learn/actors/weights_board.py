@@ -97,6 +97,11 @@ class WeightsBoard:
                 return Published(weights, int(found["era"]))
         return None
 
+    def close(self) -> None:
+        """Unmap the memory; a second call does nothing."""
+        self._places, self._heads = np.empty((2, 0), np.uint8), []
+        self._block.close()
+
 
 def weights_size(tensors: Tensors) -> int:
     """Return the size in bytes of the data of a block for these weights."""

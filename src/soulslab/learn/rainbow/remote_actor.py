@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final
 
@@ -158,14 +158,20 @@ class RemoteActor:
     def close(self) -> None:
         """Stop the actor and free the memory, unless it holds steps that a resumed run needs."""
         self.finish()
-        if self._memory is None and not has_memory(self._place):
-            remove_memory_folder(self._place)  # an error occurred before anything was shared
-        if self._memory is not None and self._process is not None and not self._process.is_alive():
-            if self.channel.is_all_committed:
-                remove_memory_folder(self._place)
-            else:
-                _log.info("steps after the last checkpoint are in %s; a resumed run receives them", self._place)
+        memory, process = self._memory, self._process
+        self._memory = self._process = None
+        is_unused = False
+        if memory is None or process is None:
+            is_unused = not has_memory(self._place)  # an error occurred before anything was shared
+        else:
+            if not process.is_alive():
+                is_unused = self.channel.is_all_committed
+                if not is_unused:
+                    _log.info("steps after the last checkpoint are in %s; a resumed run receives them", self._place)
+            memory.close()
         self._held.close()
+        if is_unused:
+            remove_memory_folder(self._place)
 
     def _opened(self) -> tuple[Memory, ActorProcess]:
         if self._memory is None or self._process is None:
@@ -183,4 +189,5 @@ def discard(run_dir: Path) -> None:
 
 def _end_actor(run_dir: Path, place: Path) -> None:
     if has_memory(place):
-        ActorProcess(run_dir, place, open_status(place / "status")).stop()
+        with closing(open_status(place / "status")) as status:
+            ActorProcess(run_dir, place, status).stop()

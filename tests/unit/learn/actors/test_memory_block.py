@@ -29,6 +29,17 @@ def test_counters_lie_aligned_and_apart(tmp_path):
     assert block.data.ctypes.data % 8 == 0
 
 
+def test_a_closed_file_is_no_longer_mapped(tmp_path):
+    path = tmp_path / "block"
+    block = create_block(path, "kind", "layout", 100, 7)
+    block.data[3] = 5
+    block.close()
+    block.close()
+    with pytest.raises(IndexError):
+        block.get(0)
+    assert open_block(path, "kind", "layout").data[3] == 5
+
+
 @pytest.mark.parametrize(
     ("at", "data", "problem"),
     [
