@@ -139,11 +139,11 @@ class ObservedSession(Closing):
 
     def _wait(self, seconds: float) -> Advance:
         """Wait until `seconds` after the end of the previous wait."""
-        now_s = time.monotonic()
+        now_s = time.perf_counter()
         from_s = self._ended_s or now_s
         if now_s - self._due_s >= 2 * seconds:
             self._due_s = from_s = now_s
         self._due_s += seconds
         time.sleep(max(self._due_s - now_s, 0.0))
-        self._ended_s = time.monotonic()
+        self._ended_s = time.perf_counter()
         return Advance(seconds, self._ended_s - from_s, late_s=max(self._ended_s - self._due_s, 0.0))

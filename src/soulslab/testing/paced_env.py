@@ -59,17 +59,17 @@ class Paced(gymnasium.Env[NDArray[np.float32], np.int64]):
             self._obs[LIFE] = self.np_random.integers(1, 1 << 24)  # float32 holds it exactly
         self._obs[EPISODE] += 1.0
         self._obs[STEP] = 0.0
-        self._end_at = time.monotonic()
+        self._end_at = time.perf_counter()
         return self._observe(), {"action_mask": self._mask.copy()}
 
     def step(self, action: np.int64) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Wait for the next deadline; ``info["late_s"]`` is the time by which it was missed (s)."""
-        now = time.monotonic()
+        now = time.perf_counter()
         self._end_at += self._step_s
         if now > self._end_at:
             self._end_at += (now - self._end_at) // self._step_s * self._step_s
-        time.sleep(max(0.0, self._end_at - time.monotonic()))
-        late_s = max(0.0, time.monotonic() - self._end_at)
+        time.sleep(max(0.0, self._end_at - time.perf_counter()))
+        late_s = max(0.0, time.perf_counter() - self._end_at)
         if self._log is not None:
             self._log.write(np.array([late_s, now - self._observed_at]).tobytes())
         self._obs[STEP] += 1.0
@@ -87,7 +87,7 @@ class Paced(gymnasium.Env[NDArray[np.float32], np.int64]):
     def _observe(self) -> NDArray[np.float32]:
         obs = self._obs.copy()
         obs[STEP + 1 :] = self.np_random.standard_normal(len(obs) - STEP - 1, dtype=np.float32)
-        self._observed_at = time.monotonic()
+        self._observed_at = time.perf_counter()
         return obs
 
 

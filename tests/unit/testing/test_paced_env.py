@@ -2,8 +2,11 @@
 
 import gymnasium
 import numpy as np
+import pytest
 
+from soulslab.testing import paced_env
 from soulslab.testing.paced_env import EPISODE, LIFE, PACED_ID, STEP, read_log
+from support.windows_time import WindowsTime
 
 
 def test_a_step_reports_its_lateness_and_logs_it(tmp_path):
@@ -24,3 +27,16 @@ def test_a_step_reports_its_lateness_and_logs_it(tmp_path):
     log = read_log(tmp_path / "log")
     assert log[:, 0].tolist() == told
     assert (log >= 0.0).all()
+
+
+def test_a_step_is_not_late_where_time_monotonic_has_ticks(monkeypatch):
+    time = WindowsTime()
+    monkeypatch.setattr(paced_env, "time", time)
+    env = gymnasium.make(PACED_ID, step_s=0.1, n_steps=10)
+    env.reset(seed=1)
+    for _ in range(10):
+        started_s = time.perf_counter()
+        *_, info = env.step(np.int64(0))
+        assert time.perf_counter() - started_s == pytest.approx(0.1)
+        assert info["late_s"] < 1e-6
+    env.close()
