@@ -43,7 +43,7 @@ def _play_fight(
     env: gymnasium.Env[Any, Any], player: Player, act: PolicyActions, feed: LiveFeed, seed: int | None
 ) -> bool:
     observation, info = env.reset(seed=seed)
-    n_decisions, due_s = 0, time.monotonic()
+    n_decisions, due_s = 0, time.perf_counter()
     while True:
         mask = info["action_mask"]
         action = act(observation, mask, n_decisions)
@@ -51,9 +51,9 @@ def _play_fight(
         observation, reward, terminated, truncated, info = env.step(action)
         n_decisions += info["n_decisions"]
         # A late decision delays the next ones, as in a game that waits, so that viewers see the speed of the game.
-        due_s = max(due_s, time.monotonic() - DECISION_S) + DECISION_S * info["n_decisions"]
+        due_s = max(due_s, time.perf_counter() - DECISION_S) + DECISION_S * info["n_decisions"]
         is_over, is_won = terminated or truncated, bool(info.get("fight", {}).get("won"))
         feed.follow(float(reward), is_over=is_over, is_won=is_won)
-        time.sleep(max(0.0, due_s - time.monotonic()))
+        time.sleep(max(0.0, due_s - time.perf_counter()))
         if is_over:
             return is_won

@@ -114,7 +114,7 @@ class ManualControl(Closing):
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise ConfigError(f"cannot be made: {error.strerror or error}", source=folder) from error
-        started_s = time.monotonic()
+        started_s = time.perf_counter()
         n, size_px = 0, (0, 0)
         try:
             while n_frames is None or n < n_frames:
@@ -123,10 +123,10 @@ class ManualControl(Closing):
                 size_px = (taken.pixels.shape[1], taken.pixels.shape[0])
                 if folder is not None:
                     save_frame(taken, folder / f"{n:06d}.png")
-                time.sleep(max(started_s + n / rate_hz - time.monotonic(), 0.0))
+                time.sleep(max(started_s + n / rate_hz - time.perf_counter(), 0.0))
         except KeyboardInterrupt:
             pass  # the documented way to end it
-        return StreamResult(n, time.monotonic() - started_s, size_px)
+        return StreamResult(n, time.perf_counter() - started_s, size_px)
 
     def wait(self, seconds: float) -> None:
         """Wait for game time to pass (s), at least 0."""

@@ -96,10 +96,10 @@ def watch(game: Session, console: Console, *, rate_hz: float, seconds: float | N
 
     Without `seconds` it ends with Ctrl-C, or with `ProcessExitedError` when the game ends.
     """
-    started = next_look = time.monotonic()
+    started = next_look = time.perf_counter()
     took_s: deque[float] = deque(maxlen=MEDIAN_OF)
     with suppress(KeyboardInterrupt), Live(console=console, refresh_per_second=max(rate_hz, 1), screen=False) as live:
-        while not took_s or seconds is None or time.monotonic() - started < seconds:
+        while not took_s or seconds is None or time.perf_counter() - started < seconds:
             before = time.perf_counter()
             table, _ = attribute_table(game)
             took_s.append(time.perf_counter() - before)
@@ -108,7 +108,7 @@ def watch(game: Session, console: Console, *, rate_hz: float, seconds: float | N
             )
             live.update(Group(table, Text(step, style="dim")))
             next_look += 1 / rate_hz
-            time.sleep(max(next_look - time.monotonic(), 0.0))
+            time.sleep(max(next_look - time.perf_counter(), 0.0))
 
 
 def record(session: Recordable, file: Path, options: RecordingOptions, console: Console) -> RecordingStatus:

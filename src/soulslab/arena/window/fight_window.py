@@ -29,7 +29,7 @@ class FightWindow:
         overlay = HudOptions(keys=settings.keys, has_buttons=True)
         self._scene = Scene(self._window.root, self._window.camera, self._fight, self._window.size_px, overlay)
         self._scene.hud.is_help_shown = False
-        self._next_at_s = time.monotonic()
+        self._next_at_s = time.perf_counter()
 
     @property
     def is_open(self) -> bool:
@@ -40,7 +40,7 @@ class FightWindow:
         """Show the first moment of a fight."""
         self._fight.n_fights += 1
         self._fight.show_moment(duel, NOTHING, "fighting")
-        self._next_at_s = time.monotonic()
+        self._next_at_s = time.perf_counter()
         self._draw()
 
     def play(self, before: Table, fight: Record, after: Record, action: int) -> None:
@@ -53,12 +53,12 @@ class FightWindow:
         for duel in replay_ticks(before, fight, action, n_ticks - 1):
             self._fight.show_moment(duel, action, "fighting")
             self._next_at_s += TICK_S
-            if self._next_at_s > time.monotonic():
+            if self._next_at_s > time.perf_counter():
                 self._draw()
                 self._wait()
         stage: Stage = "fighting" if not after.over or after.truncated else "won" if after.won else "lost"
         self._fight.show_moment(after, action, stage)
-        self._next_at_s = max(self._next_at_s + TICK_S, time.monotonic())
+        self._next_at_s = max(self._next_at_s + TICK_S, time.perf_counter())
         self._draw()
         self._wait()
 
@@ -75,4 +75,4 @@ class FightWindow:
         self._window.draw()
 
     def _wait(self) -> None:
-        time.sleep(max(self._next_at_s - time.monotonic(), 0.0))
+        time.sleep(max(self._next_at_s - time.perf_counter(), 0.0))
