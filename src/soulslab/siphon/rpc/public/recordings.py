@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ntpath
 import os
+import posixpath
 import threading
 from collections.abc import Iterator
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from secrets import token_hex
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,6 +23,8 @@ MAX_RUNNING = 2
 MIN_ROOM_BYTES = 1 << 20
 #: Number of finished recordings whose status is kept; of older ones only the files remain.
 MAX_KNOWN = 100
+
+P = TypeVar("P", bound=PurePath)
 
 
 class Recordings:
@@ -125,13 +129,24 @@ class Recordings:
         """Return the folder for a client's files: its path below our folder, so that it cannot write elsewhere."""
         if "\0" in asked:
             raise RecordingError(self._folder, "a path cannot hold a zero character")
-        root = self._folder.resolve()
-        is_windows = "\\" in asked or bool(PureWindowsPath(asked).drive)
-        path: PurePath = PureWindowsPath(asked) if is_windows else PurePosixPath(asked)
-        normal = Path(os.path.normpath(root / asked))
-        if not is_windows and normal.is_relative_to(root):
-            return normal
-        return root.joinpath(*(part for part in path.parts if part not in (path.anchor, "..")))
+        return folder_below(self._folder.resolve(), asked)
+
+
+def folder_below(root: P, asked: str) -> P:
+    """Return a client's path below a folder of this system. Raises `RecordingError` if there is none."""
+    is_windows = "\\" in asked or bool(PureWindowsPath(asked).drive)
+    path: PurePath = PureWindowsPath(asked) if is_windows else PurePosixPath(asked)
+    is_on_windows = isinstance(root, PureWindowsPath)
+    normal = type(root)((ntpath if is_on_windows else posixpath).normpath(root / asked))
+    if not is_windows and normal.is_relative_to(root):
+        return normal
+    parts = [part for part in path.parts if part not in (path.anchor, "..")]
+    if is_windows or is_on_windows:  # a part such as "C:" would select another drive
+        parts = [part for part in parts if ":" not in part]
+    folder = root.joinpath(*parts)
+    if not folder.is_relative_to(root):
+        raise RecordingError(str(root), f"{asked!r} is not a path below it")
+    return folder
 
 
 def _chunks_of(path: Path, *, is_last: bool) -> Iterator[pb2.RecordingChunk]:
