@@ -28,6 +28,15 @@ def game(game_path):
         process.kill()
 
 
+@pytest.fixture
+def game_beside_windows(game_path):
+    """The small Windows game in a folder whose path begins with that of Windows."""
+    folder = Path(f"{os.environ['SYSTEMROOT']} Games")
+    folder.mkdir()
+    yield Path(shutil.copy(game_path, folder))
+    shutil.rmtree(folder)
+
+
 @pytest.fixture(scope="session")
 def program() -> Path:
     """Path of ``target.c``, compiled for Windows."""

@@ -12,12 +12,7 @@ from functools import partial
 
 import pytest
 
-from soulslab.errors import (
-    ClockError,
-    ClockUnavailableError,
-    ProcessExitedError,
-    SessionStateError,
-)
+from soulslab.errors import ClockError, ClockUnavailableError, ProcessExitedError, SessionStateError
 from soulslab.siphon.clock.lockstep import LockstepClock, attach_lockstep
 from soulslab.siphon.clock.lockstep_page import LockstepPage
 from soulslab.siphon.clock.windows_start import start_with_clock
@@ -354,6 +349,12 @@ def test_a_step_can_last_as_long_as_in_real_time(running_game):
     assert time.perf_counter() - started_s >= 0.25
     assert game.elapsed_s - elapsed_s == pytest.approx(0.5, abs=TICK_S)
     assert 0 < game.ticks - before <= 30
+
+
+def test_a_game_beside_the_folder_of_windows_is_no_library_of_windows(game_beside_windows):
+    with started(game_beside_windows, "event") as game:
+        game.align()
+        assert count_ticks(game, 20) == {1: 20}
 
 
 def test_the_game_runs_in_real_time_after_the_clock_is_closed(game_path):

@@ -130,8 +130,8 @@ static bool belongs_to_game(const wchar_t *path, int n)
 {
     static const wchar_t runtimes[][10] = {L"msvc", L"ucrt", L"vcruntime", L"concrt"};
     wchar_t folder[MAX_PATH];
-    GetSystemWindowsDirectoryW(folder, MAX_PATH);
-    if (!starts_with(path, n, folder))
+    UINT n_folder = GetSystemWindowsDirectoryW(folder, MAX_PATH);
+    if (!starts_with(path, n, folder) || path[n_folder] != L'\\')
         return true;
     int at = n;
     while (at > 0 && path[at - 1] != L'\\')
