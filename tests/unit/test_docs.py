@@ -12,9 +12,15 @@ from pathlib import Path
 import pytest
 
 from soulslab import cli
+from soulslab.learn.configs import config_path
+from soulslab.learn.training import load_new_run_settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
+#: Configs in examples that the reader writes.
+OWN_CONFIGS = {"my.toml", "best.toml"}
+#: Environments that may evaluate in 200 environments at once.
+SIMULATORS = {"soulslab/Arena-v0", "CartPole-v1"}
 
 
 def blocks(page, *languages):
@@ -46,6 +52,27 @@ def test_python_blocks_import_existing_names(page):
 def test_command_lines_parse(page):
     for words in command_lines(page):
         cli.app.parse_args(words, print_error=False, exit_on_error=False)
+
+
+def training_flags(page):
+    """Return the flags of each command on a page that starts a new run."""
+    for words in command_lines(page):
+        if words[:1] == ["train"] or words[:2] == ["fleet", "learn"]:
+            _, bound, *_ = cli.app.parse_args(words, print_error=False, exit_on_error=False)
+            if bound.arguments["flags"].resume is None:
+                yield bound.arguments["flags"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_training_on_a_game_never_starts_further_games_to_evaluate(page):
+    for flags in training_flags(page):
+        if flags.config is not None and flags.config.parts[-1] in OWN_CONFIGS:
+            continue
+        env = [f"env.id={flags.env}"] if getattr(flags, "env", None) else []
+        config = config_path(flags.config) if flags.config is not None else None
+        settings = load_new_run_settings(config, [*env, *(flags.overrides or [])])
+        if settings.env.id not in SIMULATORS:
+            assert settings.run.evaluate_every == 0, (page.name, settings.env.id)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
