@@ -8,8 +8,13 @@ import shlex
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
+from pydoc import locate
+from types import ModuleType
 
+import docstring_parser
+import msgspec
 import pytest
+import yaml
 
 from soulslab import cli
 from soulslab.learn.configs import config_path
@@ -87,6 +92,29 @@ def test_rows_of_a_table_have_as_many_cells_as_its_header(page):
 def test_pages_contain_examples():
     assert sum(len(blocks(page, "python")) for page in PAGES) > 20
     assert sum(len(command_lines(page)) for page in PAGES) > 20
+
+
+def documented_structs():
+    """Return the structs that the pages document from their docstrings."""
+    for page in PAGES:
+        for name, options in re.findall(r"^::: (\S+)\n((?: .*\n)*)", page.read_text(encoding="utf-8"), re.MULTILINE):
+            shown = locate(name)
+            if isinstance(shown, ModuleType):
+                members = (yaml.safe_load(options) or {"options": {}})["options"].get("members", vars(shown))
+                found = [getattr(shown, member) for member in members or ()]
+                kinds = [each for each in found if getattr(each, "__module__", "").startswith(name)]
+            else:
+                kinds = [shown]
+            yield from (each for each in kinds if isinstance(each, type) and issubclass(each, msgspec.Struct))
+
+
+def test_documented_structs_describe_each_field():
+    kinds = [kind for kind in documented_structs() if not kind.__name__.startswith("_")]
+    assert len(kinds) > 20
+    for kind in kinds:
+        described = docstring_parser.parse(kind.__doc__, docstring_parser.DocstringStyle.GOOGLE).params
+        own = [name for name in kind.__struct_fields__ if name in kind.__annotations__]
+        assert set(own) <= {entry.arg_name for entry in described if entry.description}, kind
 
 
 def test_licence_page_lists_every_runtime_package():

@@ -46,7 +46,15 @@ class _Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Projectile(_Data, frozen=True):
-    """Projectiles thrown at the start of a window: ``count`` at once, ``spread_rad`` apart, straight ahead."""
+    """Projectiles thrown straight ahead at the start of a window.
+
+    Attributes:
+        speed_m_s: Speed of a projectile.
+        count: Number of projectiles that are thrown at once.
+        spread_rad: Angle between two neighbouring projectiles.
+        radius_m: Radius of a projectile.
+        lifetime_s: Time after which a projectile disappears.
+    """
 
     speed_m_s: Positive
     count: Annotated[int, Meta(ge=1, le=5)] = 1
@@ -90,7 +98,14 @@ class Window(_Data, frozen=True):
 
 
 class FollowUp(_Data, frozen=True):
-    """A move that may follow without a pause; follow-ups are tried in the order of the file."""
+    """A move that may follow without a pause; follow-ups are tried in the order of the file.
+
+    Attributes:
+        move: Id of the move that follows.
+        probability: Probability that it follows, if it fits.
+        within_m: Greatest distance to the player at which it fits.
+        phases: Phases in which it fits.
+    """
 
     move: str
     probability: Share
@@ -132,7 +147,12 @@ class Move(_Data, frozen=True):
 
 
 class PhaseTwo(_Data, frozen=True):
-    """The change to the second phase: the share of health below which it happens, and its move."""
+    """The change to the second phase.
+
+    Attributes:
+        below: Share of its health at or below which it happens.
+        move: Id of the move that the boss performs for it.
+    """
 
     below: Annotated[float, Meta(gt=0, lt=1)]
     move: str

@@ -174,7 +174,9 @@ def _words(described: inspect.Type) -> str:
         case inspect.ListType() | inspect.VarTupleType():
             words = f"list of {_words(described.item_type)}"
         case inspect.TupleType():
-            words = f"list of {len(described.item_types)}: {', '.join(_words(item) for item in described.item_types)}"
+            items = [_words(item) for item in described.item_types]
+            listed = f"each {items[0]}" if len(set(items)) == 1 else ", ".join(items)
+            words = f"list of {len(items)}: {listed}"
         case inspect.DictType():
             words = f"table of {_words(described.value_type)}"
         case inspect.StructType():

@@ -49,12 +49,14 @@ class AttributeCheck(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Result for one attribute.
 
     Attributes:
+        name: Name of the attribute.
         verdict: ``OK``, or the first problem. ``NOT_LOADED`` means that a pointer is null or an entity does not exist,
             as before a character is loaded; ``UNREADABLE`` means that the pointer chain is broken.
         reason: The reason, with the pointer, the values or the sources; "" for ``OK``.
         is_needed: The caller named it, or the fight of the profile needs it.
         address: Address at the last read; 0 if the chain could not be followed.
         value: Last value; None if it could not be read.
+        unit: Unit of the value; "" for a pure number.
         source: Source of the alternative in use, or of the first one.
         others: Results for the other alternatives.
         versions: Game versions that have this attribute; empty if the profile lists no versions.
@@ -78,6 +80,7 @@ class SelfCheck(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Result of a self-check of a profile on a running game.
 
     Attributes:
+        game: Name of the profile.
         version: Version of the executable; "" if it has none.
         is_known_version: The profile lists the version, or lists no versions.
         span_s: Game time between the first and the last read.

@@ -99,10 +99,12 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         pid: Process id, on the machine of the game.
+        executable: Path of its program; under Wine, of the Windows program.
         version: Version of the executable; "" if it has none.
         module_base: Address at which the executable is loaded.
         is_child: Whether the session started the game, and ends it on close.
         is_read_only: Whether everything that changes the game is refused.
+        clock_grade: Grade of its clock.
         clock_reason: Why the grade is lower than the profile's; "" if it is not.
         input_backend: Name of the input backend; "" without a window.
         capture_backend: Name of the capture backend; "" without a window.
@@ -220,6 +222,8 @@ class StepResult(msgspec.Struct, frozen=True, eq=False):
     """Result of a step.
 
     Attributes:
+        advance: How much game time passed.
+        snapshot: Values of the attributes that were read.
         frame: Captured image; None if none was requested.
     """
 

@@ -55,7 +55,8 @@ class ContractGame(msgspec.Struct, frozen=True, kw_only=True):
         number: Writable number that the game does not change while its time is held.
         number_value: Value to write to it; not its initial value.
         outside: Value outside its plausible range.
-        other: Another writable attribute, with a value to write to it.
+        other: Another writable attribute.
+        other_value: Value to write to it.
         fixed: Attribute that is not writable.
         tick: Integer attribute that grows by one with each tick of the game.
         tick_s: Game time of a tick.

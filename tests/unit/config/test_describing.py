@@ -42,5 +42,5 @@ def test_every_default_loads_as_an_override():
 
 def test_tuples_and_bounds_of_64_bit_numbers():
     rows = {row.path: row.type for row in describe_settings(Attribute)}
-    assert rows["range"] == "list of 2: number, number or unset"
+    assert rows["range"] == "list of 2: each number or unset"
     assert rows["offsets"] == "list of integer or text"

@@ -33,6 +33,7 @@ class ResolvedAddresses(msgspec.Struct, frozen=True, kw_only=True):
         code_offsets: Value of each code offset, after `adjust`.
         missing: Error for each base or code offset that was not found and that the session does not need, by its place
             in the profile.
+        version: Version of the executable; "" if it has none.
     """
 
     bases: dict[str, int]

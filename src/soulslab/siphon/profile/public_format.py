@@ -61,7 +61,9 @@ class PublicAttribute(msgspec.Struct, frozen=True, kw_only=True):
     """An attribute as a public profile defines it.
 
     Attributes:
+        pattern: Bytes of code that refer to the first address, with wildcards; "" with ``method = "dll"``.
         offsets: As in `Attribute`; an empty list is the same as a single 0.
+        type: Type of the value; ``int`` and ``float`` have 4 bytes.
         length: Number of bytes of an ``array``.
         method: How the first address is found: by the pattern, or by an injected library (``dll``).
         mask: Bits of a ``bool`` that count; 0xFF for all. Clients before 1.2.0 send no mask, which arrives as 0.
