@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from soulslab.envs.tasks.process.process_settings import read_settings
+from soulslab.envs.tasks.process.process_settings import (
+    Condition,
+    EnvSettings,
+    ResetStep,
+    RewardTerm,
+    read_settings,
+)
 from soulslab.siphon.profile import load_profile
 from soulslab.siphon.scanner.conditions import parse_condition
 from soulslab.siphon.scanner.prompt import COMMANDS
@@ -46,6 +52,11 @@ def test_scan_prompt_accepts_transcripts():
         assert least <= len(words) - 1 <= most, line
         if command.name == "type":
             value_type = TYPES[words[1]]
+
+
+@pytest.mark.parametrize("kind", [EnvSettings, RewardTerm, Condition, ResetStep])
+def test_page_lists_the_settings_of_the_env_table(kind):
+    assert f"<!-- settings: {kind.__module__}:{kind.__name__} -->\n" in PAGE.read_text(encoding="utf-8")
 
 
 def test_siphon_commands_exist():

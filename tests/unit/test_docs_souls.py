@@ -62,6 +62,15 @@ def test_all_table_markers_are_replaced(hooks):
     assert markers > 20
 
 
+def test_generated_tables_state_the_meaning_of_each_row(hooks):
+    for file in DOCS.glob("*.md"):
+        for kind, what in re.findall(
+            r"^<!-- (settings|options): (\S+) -->$", file.read_text(encoding="utf-8"), re.MULTILINE
+        ):
+            table = getattr(hooks, f"{kind}_table")(what)
+            assert all(row[-1] for row in rows(table)), (file.name, what)
+
+
 def test_results_show_intervals_beside_their_values(hooks):
     built = hooks.on_page_markdown("<!-- results: demo -->")
     stored = msgspec.json.decode((DOCS / "results" / "demo.json").read_bytes())

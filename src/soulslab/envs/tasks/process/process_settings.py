@@ -36,7 +36,13 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class Pixels(_Table, frozen=True):
-    """Format of the frame in an observation; grey frames have one channel instead of RGB."""
+    """Format of the frame in an observation.
+
+    Attributes:
+        width_px: Width of the frame.
+        height_px: Height of the frame.
+        is_grey: Whether the frame has one grey channel instead of RGB.
+    """
 
     width_px: Annotated[int, Meta(ge=1, le=4096)] = 84
     height_px: Annotated[int, Meta(ge=1, le=4096)] = 84
