@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import sys
@@ -17,7 +18,7 @@ from soulslab.envs.game.connect import ConnectOptions
 from soulslab.envs.registration import SOULS_IDS
 from soulslab.envs.tasks.duel.duel_options import DuelOptions, WindowOptions
 from soulslab.envs.tasks.souls.souls_entrance import CharacterSettings
-from soulslab.envs.tasks.souls.souls_env import SoulsDuelEnv, SoulsOptions
+from soulslab.envs.tasks.souls.souls_env import DUEL_DEFAULTS, SoulsDuelEnv, SoulsOptions
 from soulslab.errors import EnvironmentUsageError
 from soulslab.games import profile_path
 from soulslab.games.boss_facts import RECIPES, BossFacts, load_boss_facts
@@ -140,6 +141,11 @@ def test_options_are_documented(kind):
     assert own <= documented, own - documented
     pages = "".join(path.read_text(encoding="utf-8") for path in DOCS.glob("*.md"))
     assert f"<!-- options: {kind.__module__}:{kind.__name__} -->\n" in pages
+
+
+def test_page_states_each_other_default():
+    stated = re.findall(r"`(\w+)=([^`]+)`", page("dark_souls_3").partition("\n## Options\n")[2])
+    assert DUEL_DEFAULTS.items() <= {name: ast.literal_eval(value) for name, value in stated}.items()
 
 
 def test_doctor_rows_match_checks():
