@@ -1,10 +1,11 @@
-"""The page on adding a game: its examples are valid profiles, and the scan prompt accepts its transcripts."""
+"""The pages on adding a game and on Doom: examples are valid profiles, and transcripts and names match the code."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import gymnasium
 import pytest
 
 from soulslab.envs.tasks.process.process_settings import (
@@ -57,6 +58,18 @@ def test_scan_prompt_accepts_transcripts():
 @pytest.mark.parametrize("kind", [EnvSettings, RewardTerm, Condition, ResetStep])
 def test_page_lists_the_settings_of_the_env_table(kind):
     assert f"<!-- settings: {kind.__module__}:{kind.__name__} -->\n" in PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("mode", ["discrete", "multi_binary", "multi_discrete"])
+def test_doom_page_lists_actions_in_order(mode):
+    (row,) = re.findall(
+        rf'^\| `"{mode}"` \| `(.*?)`: (.*) \|$', (DOCS / "doom.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    env = gymnasium.make("soulslab/Doom-v0", action_mode=mode)
+    names = [name.replace("_", " ").replace("|", " or ") for name in env.unwrapped.action_names]
+    assert row[1].split(", ") == names
+    assert row[0].replace(",", "") == str(env.action_space).replace(",", "")
+    env.close()
 
 
 def test_siphon_commands_exist():
