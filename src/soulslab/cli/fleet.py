@@ -345,8 +345,9 @@ def resume(run_dir: Path) -> int:
 def change(run_dir: Path, *changes: str) -> int:
     """Change settings of the learner while it trains.
 
-    Of Rainbow: learner.lr, epsilon and epsilon_end. Of PPO: learner.lr, lr_end, entropy, entropy_end, clip and
-    target_kl. Of both: the weights of the reward that the config has, as env.options.reward.win=2.
+    Of Rainbow: learner.lr, learner.epsilon and learner.epsilon_end. Of PPO: learner.lr, learner.lr_end,
+    learner.entropy, learner.entropy_end, learner.clip and learner.target_kl. Of both: the weights of the reward that
+    the config has, as env.options.reward.win=2.
 
     Args:
         run_dir: Folder of the run.
