@@ -31,3 +31,8 @@ def test_settings_that_may_change_have_their_paths(place):
     rainbow, _, ppo = text.partition("Rainbow")[2].partition("PPO")
     for part, kind in ((rainbow, QLearningSettings), (ppo.partition("both")[0], PPOSettings)):
         assert set(re.findall(r"\blearner\.\w+", part)) == {f"learner.{name}" for name in kind.adjustable}
+
+
+@pytest.mark.parametrize("kind", ["ClusterSettings", "WorkerSettings"])
+def test_fleet_page_lists_the_settings_of_a_cluster(kind):
+    assert f"<!-- settings: soulslab.fleet.ray_cluster:{kind} -->\n" in page("fleet")

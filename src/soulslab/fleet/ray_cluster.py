@@ -55,7 +55,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         envs: Environments in each process; more than 1 only for simulators.
         evaluate: Whether the games evaluate.
         cpus: Processor cores that Ray reserves for each actor.
-        souls_game: Units of the resource `GAME` that each actor needs; 0 for simulators, which run on any machine.
+        souls_game: Units of the resource ``souls_game`` that each actor needs; 0 for simulators, which run on any
+            machine.
         options: Options of the environment that only the machine may determine, such as its launch.
     """
 
@@ -82,7 +83,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         address: Address of the cluster, as ``auto`` or ``192.168.1.5:6379``; "" starts one on this machine.
         listen: Address at which the other machines reach the Redis server, as ``192.168.1.5:6390``; "" if there are
             none.
-        games: Units of the resource `GAME` of a cluster that is started on this machine.
+        games: Units of the resource ``souls_game`` of a cluster that is started on this machine.
         workers: The actors that play.
     """
 
