@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from soulslab.arena.vocabulary import NOTHING
 from soulslab.cli import fleet
 from soulslab.learn.rainbow.rainbow_settings import QLearningSettings
 from soulslab.learn.settings import PPOSettings
+from support.live_env import live_env
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -36,3 +38,23 @@ def test_settings_that_may_change_have_their_paths(place):
 @pytest.mark.parametrize("kind", ["ClusterSettings", "WorkerSettings"])
 def test_fleet_page_lists_the_settings_of_a_cluster(kind):
     assert f"<!-- settings: soulslab.fleet.ray_cluster:{kind} -->\n" in page("fleet")
+
+
+def test_live_page_lists_the_keys_of_info():
+    names = [(when, re.findall(r"`(\w+)`", keys)) for keys, when, _ in rows(page("live"), "key")]
+    documented = {key for _, keys in names for key in keys}
+    of_end = {key for when, keys in names for key in keys if when == "last step"}
+    of_failure = {key for when, keys in names for key in keys if when == "failed step"}
+    env = live_env(on_failure="truncate")
+    assert set(env.reset(seed=0)[1]) == documented - of_end - of_failure
+    is_over = False
+    while not is_over:
+        _, _, terminated, truncated, info = env.step(NOTHING)
+        is_over = terminated or truncated
+    assert set(info) == documented - of_failure
+    (report,) = [meaning for keys, _, meaning in rows(page("live"), "key") if keys == "`fight`"]
+    assert set(info["fight"]) == set(re.findall(r"`(\w+)`", report))
+    env.reset()
+    env.fights.arena.is_alive = False
+    assert set(env.step(NOTHING)[4]) == documented - of_end
+    env.close()
