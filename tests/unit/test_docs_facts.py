@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 
 from soulslab.arena.vocabulary import NOTHING
-from soulslab.cli import fleet
+from soulslab.cli import fleet, siphon
 from soulslab.learn.rainbow.rainbow_settings import QLearningSettings
 from soulslab.learn.settings import PPOSettings
+from soulslab.siphon.recording.recorder import RecordingOptions
 from support.live_env import live_env
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -58,3 +60,10 @@ def test_live_page_lists_the_keys_of_info():
     env.fights.arena.is_alive = False
     assert set(env.step(NOTHING)[4]) == documented - of_end
     env.close()
+
+
+def test_recording_page_lists_the_choices_of_the_command():
+    choices = get_args(get_type_hints(siphon.record)["frames"])
+    assert choices == get_args(get_type_hints(RecordingOptions)["frames"])
+    of_table = {row[0].split("`")[1] for row in rows(page("recording"), "frames")}
+    assert {*of_table, "none"} == set(choices)

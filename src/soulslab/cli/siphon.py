@@ -111,7 +111,7 @@ def record(
     flags: GameFlags = GameFlags(),
     seconds: PositiveFloat | None = None,
     rate_hz: Annotated[float, Parameter(validator=Number(gt=0, lte=1000))] = 60.0,
-    frames: Literal["raw", "video", "none"] = "raw",
+    frames: Literal["dataset", "video", "none"] = "dataset",
     attribute: Repeated = None,
     size_px: tuple[int, int] = (0, 0),
 ) -> None:
@@ -121,7 +121,7 @@ def record(
         file: New file, such as fight.h5.
         seconds: Stop after this time; by default, Ctrl-C stops.
         rate_hz: Samples per second.
-        frames: raw: every pixel, compressed without loss; video: a video file beside it; none: only values.
+        frames: dataset: every pixel, compressed without loss; video: a video file beside it; none: only values.
         attribute: Attribute to read; by default all; may be repeated.
         size_px: Width and height of the frames; by default, the size of the window.
     """
@@ -134,7 +134,7 @@ def record(
     options = RecordingOptions(
         rate_hz=rate_hz,
         attributes=tuple(attribute) if attribute else None,
-        frames="dataset" if frames == "raw" else frames,
+        frames=frames,
         with_keys=has_frames,
         frame_px=size_px,
         max_duration_s=seconds or 0.0,
