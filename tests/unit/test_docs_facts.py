@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import get_args, get_type_hints
 
+import msgspec
 import pytest
 
 from soulslab.arena.vocabulary import NOTHING
@@ -67,3 +68,9 @@ def test_recording_page_lists_the_choices_of_the_command():
     assert choices == get_args(get_type_hints(RecordingOptions)["frames"])
     of_table = {row[0].split("`")[1] for row in rows(page("recording"), "frames")}
     assert {*of_table, "none"} == set(choices)
+
+
+def test_arena_page_states_the_most_wins_of_a_naive_player():
+    results = msgspec.json.decode((DOCS / "results" / "fights.json").read_bytes())
+    most = max(row["won (%)"] for row in results if row["player"] != "reference")
+    assert f"None of them wins more than {most:g} % of its fights." in page("arena")
