@@ -9,6 +9,7 @@ from typing import get_args, get_type_hints
 import msgspec
 import pytest
 
+from soulslab import cli
 from soulslab.arena.vocabulary import NOTHING
 from soulslab.cli import fleet, siphon
 from soulslab.learn.rainbow.rainbow_settings import QLearningSettings
@@ -74,3 +75,31 @@ def test_arena_page_states_the_most_wins_of_a_naive_player():
     results = msgspec.json.decode((DOCS / "results" / "fights.json").read_bytes())
     most = max(row["won (%)"] for row in results if row["player"] != "reference")
     assert f"None of them wins more than {most:g} % of its fights." in page("arena")
+
+
+def commands_with(condition, app=cli.app, words=()):
+    """Yield the names of the commands whose arguments fulfil a condition."""
+    for name in (each for each in app if not each.startswith("-")):
+        yield from commands_with(condition, app[name], (*words, name))
+    if app.default_command is not None and condition(app.assemble_argument_collection()):
+        yield " ".join(words)
+
+
+def is_trusting(arguments):
+    return any("--trust" in each.names for each in arguments)
+
+
+def takes_token_of_environment(arguments):
+    text = "File with the token of the environment's server"
+    return any((each.parameter.help or "").startswith(text) for each in arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "has_flag"),
+    [("training", "`--trust`", is_trusting), ("remote", "`--token-file -`", takes_token_of_environment)],
+)
+def test_pages_name_the_commands_that_have_a_flag(name, words, has_flag):
+    existing = set(commands_with(lambda _: True))
+    (paragraph,) = [text for text in page(name).split("\n\n") if words in text]
+    named = {" ".join(code.split()).partition(" --")[0] for code in re.findall(r"`([^`]+)`", paragraph)}
+    assert named & existing == set(commands_with(has_flag))
