@@ -12,6 +12,7 @@ import pytest
 from soulslab import cli
 from soulslab.arena.vocabulary import NOTHING
 from soulslab.cli import fleet, siphon
+from soulslab.envs import wrappers
 from soulslab.learn.rainbow.rainbow_settings import QLearningSettings
 from soulslab.learn.settings import PPOSettings
 from soulslab.siphon.recording.recorder import RecordingOptions
@@ -103,3 +104,8 @@ def test_pages_name_the_commands_that_have_a_flag(name, words, has_flag):
     (paragraph,) = [text for text in page(name).split("\n\n") if words in text]
     named = {" ".join(code.split()).partition(" --")[0] for code in re.findall(r"`([^`]+)`", paragraph)}
     assert named & existing == set(commands_with(has_flag))
+
+
+def test_reference_of_wrappers_is_complete():
+    reference = page("wrappers").partition("::: soulslab.envs.wrappers\n")[2]
+    assert sorted(re.findall(r"^ +- (\w+)$", reference, re.MULTILINE)) == sorted(wrappers.__all__)
