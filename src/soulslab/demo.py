@@ -33,6 +33,7 @@ from soulslab.learn.run_folder import CHECKPOINTS_NAME, CONFIG_NAME, StopReason,
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import PROGRESS_NAME, ConsoleSink, run_sinks
 from soulslab.learn.train import train
+from soulslab.learn.untrusted import check_stored_settings
 from soulslab.video import find_won_fight, record_won_fight
 
 N_FIGHTS = 300
@@ -71,16 +72,19 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def run_demo(config: Path, run_dir: Path, overrides: Sequence[str] = ()) -> Report | None:
+def run_demo(config: Path, run_dir: Path, overrides: Sequence[str] = (), *, is_trusted: bool = False) -> Report | None:
     """Train, evaluate and report. Resume an interrupted demo; rename the folder of a completed one.
 
     Returns None if the training was interrupted; another call resumes it. Raises ConfigError for a wrong setting or
-    another environment than the built-in fight, VideoError if the video cannot be written, and the errors of `train`.
+    another environment than the built-in fight, UntrustedFileError if an interrupted demo that is not trusted names a
+    boss file, VideoError if the video cannot be written, and the errors of `train`.
     """
     _move_aside(run_dir)
     resume = bool(CheckpointStore(run_dir / CHECKPOINTS_NAME, keep=1).paths())
     source = run_dir / CONFIG_NAME if resume else config
     settings = load_settings(TrainSettings, source, overrides)
+    if resume and not is_trusted:
+        check_stored_settings(settings, source, overrides)
     if settings.env.id != ARENA_ID:
         raise ConfigError(f"the demo supports {ARENA_ID}, not {settings.env.id}", path="env.id", source=source)
     options = make_options(settings.env.options)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
@@ -193,9 +193,11 @@ def predict(
     from soulslab.fights.prediction import PredictionSettings, trained_facts
     from soulslab.fights.prediction import predict as predict_wins
     from soulslab.learn.players import load_player
+    from soulslab.learn.untrusted import check_named_environment
 
     player = load_player(run)
     trained = player.header.env_options
+    check_named_environment("", _without_boss(trained), run)
     options = {name: value for name, value in trained.items() if name not in TRAINING_CONDITIONS}
     settings = PredictionSettings(env_options=options, n_bosses=bosses, n_fights=fights, seed=seed)
     found = predict_wins(player, read_recorded_fights(recordings, profile), settings, *trained_facts(trained, run))
@@ -235,18 +237,24 @@ def refine(
         rounds: Greatest number of rounds.
         decisions: Decisions of the training of each round, in the simulator.
         seed: Seed of the fights.
-        trust: The policy's file may choose programs, profiles, servers and modules of the environment.
+        trust: The files of the run may choose programs, profiles, servers and modules of the environment.
         resume: Continue an interrupted refinement in its folder, with the same values; only --rounds may differ.
     """
     run = find_run(run)
     _check_recordings(recordings, "boss refine")
     from soulslab.fights.refinement import STATE_NAME, RefineSettings, refine
     from soulslab.learn.players import load_player
+    from soulslab.learn.run_folder import CONFIG_NAME
     from soulslab.learn.sinks import run_sinks
+    from soulslab.learn.training import load_run_settings
+    from soulslab.learn.untrusted import check_named_environment
 
     header = load_player(run).header
     flags = EnvironmentFlags(env=env, option=option, token_file=token_file, trust=trust)
     env_id, options = flags.choose(header.env_id, header.env_options, run)
+    if not trust:
+        trained = load_run_settings(run / CONFIG_NAME).env
+        check_named_environment(trained.id, _without_boss(trained.options), run / CONFIG_NAME)
     settings = RefineSettings(
         env_id=env_id,
         env_options=options,
@@ -271,6 +279,11 @@ def refine(
     how = "won all fights of the last rounds" if last.refined == last.run else "was trained with all recordings"
     _log.info("the policy that %s: %s", how, last.refined)
     return EXIT_OK
+
+
+def _without_boss(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a training without its boss, which the fit to the recordings replaces."""
+    return {name: value for name, value in options.items() if name != "boss"}
 
 
 def _check_recordings(recordings: Sequence[Path], command: str) -> None:

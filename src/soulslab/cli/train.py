@@ -109,6 +109,7 @@ def demo(
     config: Path = Path("demo.toml"),
     overrides: Overrides = None,
     run_dir: Path = Path("runs/demo"),
+    trust: Flag = False,
     no_dashboard: Flag = False,
 ) -> int:
     """Train an agent on the built-in boss fight, evaluate it, and film a won fight.
@@ -117,16 +118,21 @@ def demo(
         config: TOML file, or the name of a shipped config.
         overrides: Change one setting, as run.seed=1; may be repeated.
         run_dir: Folder for all files; a finished demo in it is renamed, an interrupted demo is resumed.
+        trust: The settings of an interrupted demo may choose a boss file.
         no_dashboard: Do not show the demo in a browser while it runs.
     """
     from soulslab.demo import run_demo
     from soulslab.learn.configs import config_path
+    from soulslab.learn.run_folder import CONFIG_NAME
+    from soulslab.learn.training import load_run_settings
+    from soulslab.learn.untrusted import trust_flag
 
     is_shown = not no_dashboard and find_spec("nicegui") is not None
     with dashboard_beside(run_dir.resolve().parent, f"/run/{run_dir.resolve().name}", is_on=is_shown):
-        report = run_demo(config_path(config), run_dir, overrides or [])
+        report = run_demo(config_path(config), run_dir, overrides or [], is_trusted=trust)
     if report is None:
-        _log.info("to resume: soulslab demo --run-dir %s", run_dir)
+        needed = trust_flag(load_run_settings(run_dir / CONFIG_NAME))
+        _log.info("to resume: soulslab demo --run-dir %s%s", run_dir, needed)
         return EXIT_INTERRUPTED
     print_line(f"{report.line()}; see {run_dir}")
     _log.info("to see the run in a browser: soulslab dashboard %s", run_dir.parent)

@@ -31,6 +31,7 @@ from soulslab.arena.knight_file import load_knight
 from soulslab.config import without_secrets
 from soulslab.config.input_files import parse_json, read_bytes
 from soulslab.envs.duels import decision_s
+from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import ConfigError, EnvironmentUsageError
 from soulslab.fights.fit_recordings import fight_of_states, read_recorded_fights, ticks_of, write_fit
 from soulslab.fights.prediction import trained_facts
@@ -199,7 +200,8 @@ def refine(
         KeyboardInterrupt: A training was interrupted.
     """
     trained = load_run_settings(run / CONFIG_NAME)
-    if not isinstance(trained, TrainSettings) or "boss_intervals" not in trained.env.options:
+    is_fitted = trained.env.id == ARENA_ID and "boss_intervals" in trained.env.options
+    if not isinstance(trained, TrainSettings) or not is_fitted:
         raise ConfigError("is not a run of fitted.toml, which a refinement continues", source=run)
     if out.exists() and not resume:
         raise ConfigError("already exists; choose another folder, or continue it with --resume", source=out)

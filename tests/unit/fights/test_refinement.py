@@ -215,6 +215,10 @@ def test_only_a_run_against_a_fitted_boss_is_refined(fitted, tmp_path):
     train(plain, tmp_path / "plain")
     with pytest.raises(ConfigError, match=r"not a run of fitted\.toml"):
         next(refine(tmp_path / "plain", [fitted / "seen"], tmp_path / "rounds", settings()))
+    elsewhere = msgspec.structs.replace(config, env=EnvSettings(id="CartPole-v1", options=config.env.options))
+    (tmp_path / "plain" / "config.toml").write_text(dump_settings(elsewhere))
+    with pytest.raises(ConfigError, match=r"not a run of fitted\.toml"):
+        next(refine(tmp_path / "plain", [fitted / "seen"], tmp_path / "rounds", settings()))
     with pytest.raises(ConfigError, match="already exists"):
         next(refine(fitted / "run", [fitted / "seen"], tmp_path, settings()))
 

@@ -14,11 +14,13 @@ from soulslab.envs.registration import ARENA_ID, PROCESS_ID
 from soulslab.errors import CheckpointError, IncompatibleCheckpointError, UntrustedFileError
 from soulslab.learn import policy as network
 from soulslab.learn.archive import read_archive, write_archive
+from soulslab.learn.checkpoint import CheckpointStore
 from soulslab.learn.players import join_runs, load_player
 from soulslab.learn.policy import ActorCritic
 from soulslab.learn.rainbow import q_network as rainbow_network
 from soulslab.learn.rainbow.q_network import QNetwork
 from soulslab.learn.rainbow.rainbow_settings import QNetworkSettings
+from soulslab.learn.run_folder import CHECKPOINTS_NAME
 from soulslab.learn.settings import EnvSettings, NetworkSettings, TrainSettings
 from soulslab.learn.tuning.settings import TuneSettings
 from soulslab.learn.tuning.study_folder import CONFIG_NAME, STUDY_NAME
@@ -85,6 +87,45 @@ def test_a_run_and_a_study_decide_nothing_that_runs(env_id, options, place, tmp_
     (tmp_path / "study" / STUDY_NAME).write_text(dump_settings(msgspec.convert({"search": search}, TuneSettings)))
     assert cli.run(["tune", "--study", "study"]) == 2
     assert f"study: {place}: " in capsys.readouterr().err
+
+
+#: A fit to recordings replaces the boss of the training.
+WITHOUT_BOSS = [each for each in NAMED if "boss" not in each[1]]
+
+
+@pytest.mark.parametrize(("env_id", "options", "place"), WITHOUT_BOSS)
+def test_a_refined_run_decides_nothing_that_runs(env_id, options, place, tmp_path, capsys):
+    (tmp_path / "run").mkdir()
+    actor_critic().save(tmp_path / "run" / "policy.safetensors")
+    fitted = {"boss": "fitted.toml", "boss_intervals": [0.0, 1.0], **options}
+    (tmp_path / "run" / CONFIG_NAME).write_text(
+        dump_settings(TrainSettings(env=EnvSettings(id=env_id, options=fitted)))
+    )
+    command = ["boss", "refine", "run", "seen", "--out", "rounds", "--env", ARENA_ID]
+    assert cli.run(command) == 2
+    assert f"config.toml: {place}: " in capsys.readouterr().err
+    assert cli.run([*command, "--trust"]) == 2  # a fitted boss exists nowhere else than in the simulator
+    assert "--trust" not in capsys.readouterr().err
+    assert not (tmp_path / "rounds").exists()
+
+
+@pytest.mark.parametrize(("env_id", "options", "place"), [each for each in WITHOUT_BOSS if each[1]])
+def test_a_predicted_policy_decides_nothing_that_runs(env_id, options, place, capsys):
+    actor_critic(env_id=env_id, env_options={"boss": "fitted.toml", **options}).save(POLICY)
+    assert cli.run(["boss", "predict", "policy.safetensors", "seen"]) == 2
+    assert f"policy.safetensors: {place}: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("env_id", "options", "place"), NAMED)
+def test_a_resumed_demo_decides_nothing_that_runs(env_id, options, place, tmp_path, capsys):
+    CheckpointStore(tmp_path / "demo" / CHECKPOINTS_NAME, keep=1).save(1, {}, {})
+    settings = TrainSettings(env=EnvSettings(id=env_id, options=options))
+    (tmp_path / "demo" / CONFIG_NAME).write_text(dump_settings(settings))
+    command = ["demo", "--no-dashboard", "--run-dir", "demo"]
+    assert cli.run(command) == 2
+    assert f"config.toml: {place}: " in capsys.readouterr().err
+    assert cli.run([*command, "--trust"]) == 2
+    assert "--trust" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
