@@ -92,7 +92,7 @@ def decode_chunk(data: bytes, shape: StepShape, game: str) -> Chunk:
         header, rows = _split(data, shape)
         checked = check_rows(rows, shape, header.n_envs)
         _check_results(header.results, shape.n_actions)
-    except (ValueError, msgspec.MsgspecError, ReplayError, NonFiniteError) as error:
+    except (ValueError, msgspec.MsgspecError, RecursionError, ReplayError, NonFiniteError) as error:
         raise ChunkRefusedError(game, f"sent a malformed message: {error}") from error
     return Chunk(header, checked)
 

@@ -7,6 +7,7 @@ import ssl
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Final, Literal
 
@@ -15,6 +16,7 @@ from msgspec import Meta
 from redis import Redis
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 
+from soulslab.config.input_files import parse_json
 from soulslab.errors import FleetError
 from soulslab.fleet.access import Access, Keys, connect
 from soulslab.learn.telemetry import Evaluated
@@ -213,16 +215,17 @@ def wait_for_description(access: Access, is_to_wait: Callable[[], bool]) -> RunD
 
     The server keeps the description of a learner that has ended. If that had another version, the next one may not.
 
-    Raises FleetError if the server refuses the user, or has a certificate of another authority or address.
+    Raises FleetError if the server refuses the user, has a certificate of another authority or address, or holds a
+    malformed description.
     """
-    shown, keys = "", Keys(access.run)
+    shown, keys, fail = "", Keys(access.run), partial(FleetError, f"{access.address}: the description of its run")
     with closing(connect(access)) as client:
         while is_to_wait():
             try:
                 data: Any = client.get(keys.description)
-                found = _Version() if data is None else msgspec.json.decode(data, type=_Version)
+                found = _Version() if data is None else parse_json(data, _Version, fail)
                 if data is not None and (found.soulslab == VERSION or client.get(keys.learner) is not None):
-                    return msgspec.json.decode(data, type=RunDescription)
+                    return parse_json(data, RunDescription, fail)
                 problem = "the learner has not started"
             except (AuthenticationError, NoPermissionError) as error:
                 raise FleetError(access.address, f"refuses the user {access.user}: {error}") from error

@@ -8,13 +8,15 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
-from soulslab.errors import ConfigError, FleetError, SoulslabError, optional_imports
+from soulslab.config.input_files import read_text
+from soulslab.errors import ConfigError, FleetError, SoulslabError, cut, optional_imports
 from soulslab.fleet.access import write_private
 from soulslab.fleet.fleet_folder import JOIN_NAME, FleetFolder, FleetSettings
 from soulslab.fleet.operating import give_order, read_status
@@ -41,6 +43,11 @@ _NICENESS: Final = "RAY_worker_niceness"
 _POLL_S: Final = 0.5
 _END_S: Final = STOP_DEADLINE_S + 10.0
 """Time in which the actors that play end after the learner (s); before they end, they remove their temporary files."""
+_MAX_BYTES: Final = 16 << 10
+"""Size of a file that PyYAML reads within 2 s, whatever is in it."""
+_DAMAGE: Final = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""Errors that PyYAML raises for malformed values, beside its own."""
+_SHOWN_ERROR_CHARACTERS: Final = 1000
 _RESTARTED: Final = {"max_restarts": -1, "max_task_retries": -1}
 
 _log = logging.getLogger(__name__)
@@ -98,12 +105,22 @@ class ClusterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
 def read_cluster(path: Path) -> ClusterSettings:
     """Read a YAML file; raises ConfigError for an unknown setting or a value out of range."""
+    fail = partial(ConfigError, source=path)
+    text = read_text(path, fail, _MAX_BYTES)
     try:
-        return msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), ClusterSettings)
-    except OSError as error:
-        raise ConfigError(error.strerror or str(error), source=path) from error
-    except (yaml.YAMLError, msgspec.ValidationError) as error:
-        raise ConfigError(str(error), source=path) from error
+        return msgspec.convert(yaml.load(text, _Loader), ClusterSettings)  # noqa: S506  (a safe loader)
+    except (yaml.YAMLError, msgspec.ValidationError, *_DAMAGE) as error:
+        raise fail(cut(str(error), _SHOWN_ERROR_CHARACTERS)) from error
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no type hints
+    """A loader without aliases, of which a small file can make gigabytes."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Return the next node."""
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("has an alias (*name), which is not supported; repeat the value")
+        return super().compose_node(parent, index)
 
 
 class _Learner:

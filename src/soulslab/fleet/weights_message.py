@@ -17,7 +17,7 @@ MAX_WEIGHTS_BYTES: Final = MAX_VALUE_BYTES - (1 << 20)
 """Largest size of the weights, without the rest of their message (bytes)."""
 
 
-class _PublishedWeights(msgspec.Struct, frozen=True):
+class _PublishedWeights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     era: int
     version: int
     epsilon: float

@@ -79,7 +79,7 @@ def read_evaluated_fights(folder: Path) -> list[EvaluatedFight]:
     for line in read_bytes(path, _MAX_BYTES, partial(DemonstrationError, path)).split(b"\n"):
         try:
             fight = decoder.decode(line)
-        except (msgspec.MsgspecError, ValueError):
+        except (msgspec.MsgspecError, ValueError, RecursionError):
             continue
         found[fight.env_steps, fight.seed] = fight
     return list(found.values())

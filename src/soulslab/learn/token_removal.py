@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from soulslab.config.input_files import MAX_TEXT_BYTES, parse_toml, read_bytes
+from soulslab.config.input_files import MAX_TEXT_BYTES, parse_json, parse_toml, read_bytes
 from soulslab.errors import CheckpointError, ConfigError, CorruptCheckpointError
 from soulslab.learn.archive import read_archive, read_archive_header, write_archive, write_atomically, writing
 from soulslab.learn.demonstrations.data_set_metadata import METADATA_NAME
@@ -88,11 +88,12 @@ def _clean_toml(file: Path) -> set[str]:
 
 
 def _clean_metadata(file: Path) -> set[str]:
+    fail = partial(ConfigError, source=file)
     try:
-        data = msgspec.json.decode(_read(file))
-        spec = msgspec.json.decode(data["env_spec"])
-    except (msgspec.MsgspecError, KeyError, TypeError, ValueError):
-        return set()
+        data = parse_json(_read(file), dict[str, Any], fail)
+        spec = parse_json(str(data.get("env_spec", "")), object, fail)
+    except ConfigError:
+        return set()  # a file of another program; it is searched for the tokens later
     found = set(_pop_tokens(spec))
     if found:
         data["env_spec"] = msgspec.json.encode(spec).decode()

@@ -51,11 +51,16 @@ def read_cluster():
         ("run_dir: here\nworkers: [{count: 0}]", "count"),
         ("run_dir: here\nworkers: [{evaluate: true, envs: 4}]", "envs must be 1 with evaluate"),
         ("run_dir: [", "expected"),
+        (b"run_dir: \xff", "is not UTF-8"),
+        ("[" * 10_000, "recursion"),
+        ("[" * 20_000, "is too large"),
+        ("run_dir: !!bool x", "'x'"),
+        ("a: &a [x]\nworkers: [*a, *a]", "has an alias"),
     ],
 )
 def test_a_wrong_cluster_file_is_refused(read_cluster, tmp_path, text, problem):
     path = tmp_path / "cluster.yaml"
-    path.write_text(text)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(ConfigError, match=problem):
         read_cluster(path)
 

@@ -298,6 +298,10 @@ def test_a_game_waits_for_the_learner_if_the_last_one_had_another_version(served
     admin.set(keys.description, msgspec.json.encode(old))
     admin.set(keys.learner, "{}")
     assert wait_for_description(served.game, lambda: True) == old
+    for malformed in (b"{", b"\xff", b'{"x": ' + b"[" * 100_000):
+        admin.set(keys.description, malformed)
+        with pytest.raises(FleetError, match="the description of its run: is not valid JSON"):
+            wait_for_description(served.game, lambda: True)
 
 
 def test_the_reason_is_reported_if_a_server_cannot_start(lasting, tmp_path):

@@ -189,7 +189,7 @@ def test_evaluated_fights_survive_a_killed_process_and_a_resume(recorded, tmp_pa
     _, episodes = recorded
     append_evaluated_fights(tmp_path, 1000, episodes)
     with (tmp_path / FIGHTS_NAME).open("ab") as file:
-        file.write(b'\n{"env_steps": 2000, "se')
+        file.write(b'\n{"x": ' + b"[" * 100_000 + b'\n{"env_steps": 2000, "se')
     repeated = [episode._replace(killed_by="again") for episode in episodes]
     append_evaluated_fights(tmp_path, 1000, repeated)
     found = read_evaluated_fights(tmp_path)

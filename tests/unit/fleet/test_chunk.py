@@ -74,6 +74,7 @@ def test_the_checksum_covers_what_the_helper_of_this_test_packs():
         (packed(encoded(row="other")), "other columns"),
         (packed(encoded(n_rows=8), steps(0, 7).tobytes()), "not 8 rows"),
         (packed(encoded(results=[{"total_reward": 1.0}])), "results"),
+        (packed(b"\x81\xa7results\x91\x81\xa1x" + b"\x91" * 100_000), "recursion"),
     ],
 )
 def test_a_malformed_message_is_refused_and_the_game_is_named(data, problem):
@@ -153,3 +154,5 @@ def test_weights_with_a_wrong_checksum_are_refused():
     damaged[len(damaged) // 2] ^= 1
     with pytest.raises(ValueError, match="the weights do not match their checksum"):
         decode_weights(bytes(damaged))
+    with pytest.raises(msgspec.MsgspecError):
+        decode_weights(b"\x81\xa1x" + b"\x91" * 100_000)

@@ -68,6 +68,9 @@ def test_a_data_set(tmp_path):
     data = msgspec.json.decode((tmp_path / "metadata.json").read_bytes())
     assert msgspec.json.decode(data["env_spec"])["kwargs"] == {"boss": "judge"}
     assert data["total_episodes"] == 3
+    for malformed in (b"[" * 100_000, b'{"env_spec": "' + b"[" * 100_000 + b'"}', b"[]"):
+        (tmp_path / "metadata.json").write_bytes(malformed)
+        assert remove_tokens(tmp_path) == ((), ())
 
 
 def test_no_such_folder(tmp_path):

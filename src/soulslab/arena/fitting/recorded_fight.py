@@ -6,10 +6,8 @@ and ``header``, a JSON text (`_Header`). Nothing in it says how the boss works.
 
 from __future__ import annotations
 
-import io
 import os
 import re
-import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -22,7 +20,8 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from soulslab.arena.records import TICKS_PER_S
-from soulslab.config.input_files import parse_json, read_bytes
+from soulslab.config.input_files import Fail, parse_json
+from soulslab.config.npz_file import npz_bytes, read_npz
 from soulslab.errors import RecordingError
 
 #: One moment of a fight. Positions in m, angles in rad with the facing (-sin, -cos), times in s since the animation
@@ -48,8 +47,8 @@ TOP_UP_BELOW = 0.7
 #: Player of a data set of fights in which the health was restored after each step that left less than this.
 TOPPED_UP_PROBE = "probe, health restored"
 FORMAT = 1
-MAX_FILE_BYTES = 64 << 20
 MAX_MOMENTS = 1 << 20
+MAX_ARRAY_BYTES = MAX_MOMENTS * MOMENT.itemsize + (8 << 20)
 _NAME = re.compile(r"fight_\d{4,}\.npz")
 _Name = Annotated[str, Meta(max_length=64)]
 
@@ -111,12 +110,11 @@ def save_fight(folder: Path, fight: RecordedFight) -> Path:
         player=fight.player,
     )
     columns: dict[str, Any] = {name: fight.moments[name] for name in MOMENT.names or ()}
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, header=np.array(msgspec.json.encode(header).decode()), **columns)
+    data = npz_bytes({"header": np.array(msgspec.json.encode(header).decode()), **columns})
     temporary = folder / f".fight.{os.getpid()}.tmp"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(buffer.getbuffer())
+        temporary.write_bytes(data)
         path = folder / f"fight_{1 + last_number(folder):04d}.npz"
         temporary.replace(path)
     except OSError as error:
@@ -150,16 +148,14 @@ def read_fights(folder: Path) -> list[RecordedFight]:
 def read_fight(path: Path) -> RecordedFight:
     """Read and check one fight; the file is not trusted."""
     fail = partial(RecordingError, path)
-    data = read_bytes(path, MAX_FILE_BYTES, fail)
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > MAX_MOMENTS * MOMENT.itemsize * 2:
-                raise fail(f"has more than {MAX_MOMENTS} moments")
-        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-            header = parse_json(str(arrays["header"]), _Header, fail)
-            moments = _moments(arrays, fail)
-    except (zipfile.BadZipFile, OSError, KeyError, ValueError, EOFError, NotImplementedError) as error:
-        raise fail(f"is damaged, or not a recorded fight: {error}") from error
+    arrays = read_npz(path, fail, MAX_ARRAY_BYTES)
+    header = parse_json(str(_array(arrays, "header", "U", (), fail)), _Header, fail)
+    shape = (arrays["tick"].size if "tick" in arrays else 0,)
+    kinds = {name: MOMENT[name].kind.replace("f", "fi") for name in MOMENT.names or ()}
+    columns = {name: _array(arrays, name, kind, shape, fail) for name, kind in kinds.items()}
+    moments = np.zeros(shape, MOMENT)
+    for name, column in columns.items():
+        moments[name] = column
     if header.format != FORMAT:
         raise fail(f"has format {header.format}; this soulslab reads format {FORMAT}")
     fight = RecordedFight(
@@ -174,15 +170,13 @@ def read_fight(path: Path) -> RecordedFight:
     return fight
 
 
-def _moments(arrays: Any, fail: Any) -> NDArray[Any]:
-    columns = {name: arrays[name] for name in MOMENT.names or ()}
-    lengths = {column.shape for column in columns.values()}
-    if len(lengths) != 1 or len(next(iter(lengths))) != 1:
-        raise fail("has columns of different lengths")
-    moments = np.zeros(next(iter(lengths)), MOMENT)
-    for name, column in columns.items():
-        moments[name] = column.astype(MOMENT[name], casting="same_kind")
-    return moments
+def _array(arrays: dict[str, Any], name: str, kinds: str, shape: tuple[int, ...], fail: Fail) -> Any:
+    """Return an array of a file; refuse a file without it, or with another kind of values or length."""
+    array = arrays.get(name)
+    if array is None or array.dtype.kind not in kinds or array.shape != shape:
+        found = f"{array.dtype} of shape {array.shape}" if array is not None else "missing"
+        raise fail(f"is not a recorded fight: {name} is {found}")
+    return array
 
 
 def _problems(fight: RecordedFight) -> Iterator[str]:

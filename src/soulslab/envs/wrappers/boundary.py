@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from soulslab.config.loading import read_toml
-from soulslab.envs.wrappers.npz_file import npz_bytes, read_npz, write_atomically
+from soulslab.config.npz_file import npz_bytes, read_npz, write_atomically
 from soulslab.errors import ConfigError, EnvironmentUsageError, did_you_mean, optional_imports
 
 Points = NDArray[np.float64]
@@ -231,7 +231,7 @@ def load_boundary(path: str | Path) -> Boundary:
         ConfigError: The file cannot be read, or is malformed.
     """
     path = Path(path)
-    arrays = read_npz(path) if _checked_suffix(path) == ".npz" else _read_toml(path)
+    arrays = read_npz(path, partial(ConfigError, source=path)) if _checked_suffix(path) == ".npz" else _read_toml(path)
     if np.ravel(arrays.pop("format", -1)).tolist() != [FORMAT]:
         raise ConfigError(f"is not a boundary of format {FORMAT}", path="format", source=path)
     try:

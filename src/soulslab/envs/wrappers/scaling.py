@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ from gymnasium.utils import RecordConstructorArgs
 from gymnasium.wrappers.utils import RunningMeanStd
 from numpy.typing import ArrayLike, NDArray
 
+from soulslab.config.npz_file import npz_bytes, read_npz, write_atomically
 from soulslab.envs.arguments import check_choice
 from soulslab.envs.wrappers.duel_source import Env
-from soulslab.envs.wrappers.npz_file import npz_bytes, read_npz, write_atomically
 from soulslab.errors import ConfigError, EnvironmentUsageError
 
 FORMAT = 1
@@ -115,7 +116,7 @@ class ScaleObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
         """
         self._check_running("load")
         path = Path(path)
-        arrays = read_npz(path)
+        arrays = read_npz(path, partial(ConfigError, source=path))
         if np.ravel(arrays.pop("format", -1)).tolist() != [FORMAT]:
             raise ConfigError(f"holds no statistics of format {FORMAT}", path="format", source=path)
         shapes = {key: space.shape for key, space in self._parts.items()}

@@ -219,7 +219,7 @@ def _read_journal(path: Path, n_bytes: int) -> _Journal | None:
         return None
     try:
         journal = msgspec.msgpack.decode(data[4:], type=_Journal)
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return None
     # A complete journal changes existing pages, and extends the file at most by its own pages.
     limit = n_bytes + (len(journal.pages) + 1) * PAGE

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from soulslab.arena.fitting.recorded_fight import (
-    MAX_MOMENTS,
+    MAX_ARRAY_BYTES,
     MOMENT,
     RecordedFight,
     fight_files,
@@ -55,12 +55,24 @@ def rewrite(path, **changes):
     np.savez_compressed(path, **columns)
 
 
+def damage_packed(path):
+    """Change the type of the first compressed block, so that zlib refuses it."""
+    data = bytearray(path.read_bytes())
+    n_name, n_extra = (int.from_bytes(data[at : at + 2], "little") for at in (26, 28))
+    data[30 + n_name + n_extra] |= 6
+    path.write_bytes(data)
+
+
 DAMAGE = {
-    "cut": (lambda path: path.write_bytes(path.read_bytes()[:200]), "is damaged"),
-    "text": (lambda path: path.write_text("fight"), "is damaged"),
-    "empty": (lambda path: path.write_bytes(b""), "is damaged"),
-    "objects": (lambda path: rewrite(path, tick=np.array([{}] * 4, object)), "is damaged"),
-    "length": (lambda path: rewrite(path, tick=np.arange(3)), "columns of different lengths"),
+    "cut": (lambda path: path.write_bytes(path.read_bytes()[:200]), "cannot be read"),
+    "text": (lambda path: path.write_text("fight"), "cannot be read"),
+    "empty": (lambda path: path.write_bytes(b""), "cannot be read"),
+    "packed": (damage_packed, "cannot be read"),
+    "objects": (lambda path: rewrite(path, tick=np.array([{}] * 4, object)), "cannot be read"),
+    "missing": (lambda path: np.savez(path, tick=np.arange(4)), "header is missing"),
+    "length": (lambda path: rewrite(path, player_x=np.arange(3.0)), "player_x is float64 of shape (3,)"),
+    "kind": (lambda path: rewrite(path, tick=np.zeros(4, complex)), "tick is complex128"),
+    "rows": (lambda path: rewrite(path, tick=np.zeros((10**15, 0), np.int64)), "of shape (1000000000000000, 0)"),
     "order": (lambda path: rewrite(path, tick=np.array([0, 2, 1, 3])), "ticks do not ascend"),
     "nan": (lambda path: rewrite(path, boss_x=np.full(4, np.nan)), "boss_x has a value"),
     "name": (lambda path: rewrite(path, boss_animation=np.full(4, 7, np.int16)), "a number without a name"),
@@ -98,8 +110,8 @@ def test_a_damaged_file_is_refused_with_its_name(tmp_path, kind):
 def test_a_file_that_grows_too_large_when_it_is_unpacked_is_refused(tmp_path):
     path = tmp_path / "fight_0001.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        archive.writestr("tick.npy", bytes(MAX_MOMENTS * MOMENT.itemsize * 2 + 1))
-    with pytest.raises(RecordingError, match="has more than"):
+        archive.writestr("tick.npy", bytes(MAX_ARRAY_BYTES + 1))
+    with pytest.raises(RecordingError, match="its arrays have more than"):
         read_fight(path)
 
 

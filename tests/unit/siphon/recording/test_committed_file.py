@@ -1,6 +1,7 @@
 """A file that always has the state of its last commit, compared with a copy in memory."""
 
 import random
+import zlib
 
 import pytest
 
@@ -82,9 +83,11 @@ def test_a_commit_that_was_interrupted_anywhere_is_finished_or_forgotten(tmp_pat
     assert not journal_of(path).exists()
     # A journal that was cut off was never begun to be carried out.
     path.write_bytes(before)
-    journal_of(path).write_bytes(b"\x01\x02\x03\x04incomplete")
-    assert finish_commit(path) is False
-    assert path.read_bytes() == before
+    nested = b"\x94\x01\x00\x80" + b"\x91" * 100_000
+    for damaged in (b"\x01\x02\x03\x04incomplete", zlib.crc32(nested).to_bytes(4, "little") + nested):
+        journal_of(path).write_bytes(damaged)
+        assert finish_commit(path) is False
+        assert path.read_bytes() == before
 
 
 def test_a_file_open_for_writing_is_not_replaced(tmp_path):

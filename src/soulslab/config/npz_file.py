@@ -5,17 +5,17 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from soulslab.config.atomic_file import replace_file
-from soulslab.config.input_files import read_bytes
+from soulslab.config.input_files import Fail, read_bytes
 from soulslab.errors import ConfigError
 
 _MAX_BYTES: Final = 64 << 20
+_MAX_ARRAYS: Final = 10_000
 _DAMAGE: Final = (
     OSError,
     ValueError,
@@ -40,17 +40,18 @@ def npz_bytes(arrays: dict[str, Any]) -> bytes:
     return file.getvalue()
 
 
-def read_npz(path: Path) -> dict[str, Any]:
-    """Return the arrays of an npz file. Damaged files and files with Python objects raise `ConfigError`."""
-    fail = partial(ConfigError, source=path)
+def read_npz(path: Path, fail: Fail, max_array_bytes: int = _MAX_BYTES) -> dict[str, Any]:
+    """Return the arrays of an npz file; damaged files and files with Python objects are refused."""
     data = read_bytes(path, _MAX_BYTES, fail)
+    if data.count(b"PK\1\2") > _MAX_ARRAYS:  # each array has an entry with this signature
+        raise fail(f"has more than {_MAX_ARRAYS} arrays")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = archive.infolist()
             if any(member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for member in members):
                 raise fail("cannot be read: it uses a compression method that numpy does not use")
-            if sum(member.file_size for member in members) > _MAX_BYTES:
-                raise fail(f"is too large: its arrays have more than {_MAX_BYTES} bytes")
+            if sum(member.file_size for member in members) > max_array_bytes:
+                raise fail(f"is too large: its arrays have more than {max_array_bytes} bytes")
             # Without pickle, numpy refuses Python objects.
             return {
                 member.filename.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(archive.read(member)))
