@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +29,7 @@ from soulslab.envs.arguments import (
 )
 from soulslab.envs.duels import ArenaOptions, Duels, Info, make_options
 from soulslab.envs.spaces import row
+from soulslab.envs.time_limit import OuterTimeLimits
 from soulslab.errors import EnvironmentUsageError, InvalidActionError, NotResetError, WindowGoneError, optional_imports
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
 
     After each reset and step, ``info`` contains ``action_mask`` (20,) bool, ``n_decisions`` (of this step, 0 after a
     reset), ``n_masked`` (number of masked actions in this fight; they are carried out as "nothing") and
-    ``reward_terms`` (the contribution of each term to the reward). After the last step of a fight it also contains
-    ``fight`` (won, time_s, damage_by_attack and more, with a range of bosses also ``boss_seed``).
+    ``reward_terms`` (the contribution of each term to the reward). After the last step of a fight, also of one that
+    Gymnasium's `TimeLimit` truncates, it contains ``fight`` (won, time_s and more, with many bosses ``boss_seed``).
 
     Args:
         render_mode: None, ``"rgb_array"`` (a drawing from above), ``"rgb_array_list"`` (all drawings since the last
@@ -88,6 +88,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         self.feature_names = self._duels.feature_names
         self._actions = np.zeros(1, np.int64)
         self._record: Record = np.zeros(1, DUEL_STATE)[0]
+        self._time_limits = OuterTimeLimits()
         self._is_ready = False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Info]:
@@ -101,6 +102,7 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
             EnvironmentUsageError: The seed is out of range, or an option is given.
         """
         reset_options_of(options)
+        self._time_limits.find(self)
         super().reset(seed=checked_seed(seed) if seed is not None else None)
         simulator, everyone = self.simulator, np.ones(1, np.bool_)
         if seed is not None:
@@ -147,6 +149,8 @@ class ArenaEnv(gymnasium.Env[Any, np.int64]):
         if ended:
             self._is_ready = False
             info["fight"] = self._duels.fight_report(0)
+        elif self._time_limits.end_with_this_step():
+            info["fight"] = self.fight_report()
         observation = row(self._duels.observation(), 0)
         return observation, reward, bool(results["terminated"][0]), bool(results["truncated"][0]), info
 
@@ -450,7 +454,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
 
     def get_state(self) -> dict[str, NDArray[Any]]:
         """Return copies of all arrays that `set_state` needs to continue exactly from the current state."""
-        return {name: array.copy() for name, array in self._state_arrays().items()} | {"fight": self._fight_digest()}
+        return {name: array.copy() for name, array in self._state_arrays().items()} | {"fight": self._duels.digest()}
 
     def set_state(self, state: dict[str, NDArray[Any]]) -> None:
         """Continue from a state that `get_state` returned.
@@ -459,7 +463,7 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
             EnvironmentUsageError: The state belongs to another boss, other options or another number of fights, or is
                 impossible. The environment is not changed.
         """
-        if not np.array_equal(state.get("fight", ()), self._fight_digest()):
+        if not np.array_equal(state.get("fight", ()), self._duels.digest()):
             raise EnvironmentUsageError(
                 "set_state: the state is of another boss, other options or another version of the rules"
             )
@@ -491,10 +495,3 @@ class ArenaVectorEnv(VectorEnv[Any, NDArray[np.int64], NDArray[Any]]):
             "returns": self._duels.returns,
             **(pool.state_arrays() if pool is not None else {}),
         }
-
-    def _fight_digest(self) -> NDArray[np.uint8]:
-        """Return the SHA-256 of the boss, the options and the layout of the records, uint8 (32,)."""
-        simulator = self._duels.simulator
-        layout = repr((simulator.duels.dtype.descr, simulator.states.dtype.descr))
-        rules = self._duels.pool.rules if self._duels.pool is not None else simulator.fight.tobytes()
-        return np.frombuffer(hashlib.sha256(rules + layout.encode()).digest(), np.uint8).copy()

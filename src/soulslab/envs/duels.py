@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
@@ -213,6 +214,13 @@ class Duels:
             self.pool.restart()
         self.simulator.reset(which)
         self.returns[which] = 0.0
+
+    def digest(self) -> NDArray[np.uint8]:
+        """Return the SHA-256 of the boss, the options and the layout of the records, uint8 (32,)."""
+        simulator = self.simulator
+        layout = repr((simulator.duels.dtype.descr, simulator.states.dtype.descr))
+        rules = self.pool.rules if self.pool is not None else simulator.fight.tobytes()
+        return np.frombuffer(hashlib.sha256(rules + layout.encode()).digest(), np.uint8).copy()
 
     def find_problem(self, state: dict[str, NDArray[Any]]) -> str | None:
         """Return a message about a saved state whose values no fight can have, or None; shapes and types are right."""

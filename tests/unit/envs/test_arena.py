@@ -4,6 +4,8 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers import TimeLimit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -287,15 +289,61 @@ def test_a_fight_that_ends_with_its_last_step_is_not_truncated():
 
 @pytest.mark.parametrize("reward", ["soulsgym", lambda transition: transition.terms["time"]])
 def test_a_report_when_the_limit_of_gymnasium_truncates(reward):
-    limited = FightReport(gymnasium.make(ID, max_episode_steps=8, reward=reward))
-    native = ArenaEnv(max_episode_steps=8, reward=reward)
-    for env in (limited, native):
-        env.reset(seed=4)
-    ours, theirs = play(limited, script(4, 8)), play(native, script(4, 8))
-    assert len(ours) == len(theirs) == 8
-    assert ours[-1][3]
-    np.testing.assert_equal(ours[-1][4]["fight"], theirs[-1][4]["fight"])
-    assert "fight" not in ours[-2][4]
+    limited = gymnasium.make(ID, max_episode_steps=5, reward=reward)
+    native = ArenaEnv(max_episode_steps=5, reward=reward)
+    for seed in (4, 5):
+        for env in (limited, native):
+            env.reset(seed=seed)
+        ours, theirs = play(limited, script(seed, 8)), play(native, script(seed, 8))
+        assert len(ours) == len(theirs) == 5
+        assert ours[-1][3]
+        np.testing.assert_equal(ours[-1][4]["fight"], theirs[-1][4]["fight"])
+        assert "fight" not in ours[-2][4]
+    limited.unwrapped.reset(seed=4)
+    assert not any("fight" in step[4] for step in play(limited.unwrapped, script(4, 8)))
+
+
+class EachActionTwice(gymnasium.Wrapper):
+    """Plays two steps of the environment for each of its own."""
+
+    def step(self, action):
+        self.env.step(action)
+        return self.env.step(action)
+
+
+def test_the_smallest_limit_reports_in_steps_of_its_wrapper():
+    env = TimeLimit(EachActionTwice(TimeLimit(ArenaEnv(), 100)), 5)
+    env.reset(seed=4)
+    steps = play(env, script(4, 8))
+    assert len(steps) == 5
+    assert steps[-1][4]["fight"]["n_decisions"] == 10
+    assert not any("fight" in step[4] for step in steps[:-1])
+
+
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+@pytest.mark.parametrize("vectorization_mode", ["sync", "vector_entry_point"])
+def test_vectors_report_once_when_the_limit_truncates(vectorization_mode, mode):
+    own = {"vector_kwargs": {"autoreset_mode": AutoresetMode[mode.upper()]}}
+    kwargs = own if vectorization_mode == "sync" else {"autoreset_mode": mode}
+    envs = gymnasium.make_vec(ID, num_envs=2, vectorization_mode=vectorization_mode, max_episode_steps=5, **kwargs)
+    envs.reset(seed=0)
+    infos = [envs.step(np.full(2, NOTHING))[4] for _ in range(11)]
+    reports = [info.get("final_info", info).get("fight") for info in infos]
+    ends = [4, 9] if mode == "same_step" else [4, 10]
+    assert [i for i, report in enumerate(reports) if report] == ends
+    for i in ends:
+        assert reports[i]["n_decisions"].tolist() == [5, 5]
+
+
+def test_the_wrapper_reports_fights_that_other_wrappers_truncate():
+    class Impatient(gymnasium.Wrapper):
+        def step(self, action):
+            observation, reward, terminated, _, info = self.env.step(action)
+            return observation, reward, terminated, True, info
+
+    env = FightReport(Impatient(ArenaEnv()))
+    env.reset(seed=4)
+    assert env.step(NOTHING)[4]["fight"]["n_decisions"] == 1
     with pytest.raises(EnvironmentUsageError, match="does not report fights"):
         FightReport(gymnasium.make("CartPole-v1"))
 

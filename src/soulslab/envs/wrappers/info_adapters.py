@@ -1,4 +1,4 @@
-"""Wrappers that adapt ``info`` to other wrappers and libraries: Gymnasium's `TimeLimit`, Minari, SoulsGym."""
+"""Wrappers that adapt ``info`` to other wrappers and libraries, such as Minari and SoulsGym."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ _FIELD_NAMES = tuple(field.name for field in DUEL_FIELDS)
 
 
 class FightReport(Wrapper, RecordConstructorArgs):
-    """Adds ``info["fight"]`` if another wrapper truncates an episode, such as Gymnasium's `TimeLimit`.
+    """Adds ``info["fight"]`` if another wrapper truncates an episode.
 
-    An environment reports a fight in the step in which the fight ends. If a wrapper truncates the episode, the
-    environment does not report it::
-
-        env = FightReport(gymnasium.make("soulslab/Arena-v0", max_episode_steps=500))
+    An environment reports a fight in the step in which the fight ends, or in which Gymnasium's `TimeLimit` truncates
+    it. It does not know when other wrappers truncate the episode.
 
     An episode that is truncated because its game failed (``info["failure"]``) has no report.
 

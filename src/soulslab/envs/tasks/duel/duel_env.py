@@ -24,6 +24,7 @@ from soulslab.envs.tasks.duel.duel_scenario import Scenario
 from soulslab.envs.tasks.duel.duel_task import DuelTask
 from soulslab.envs.tasks.duel.entrance import Entrance
 from soulslab.envs.tasks.duel.episode import DemoEpisode, Episode, InPlaceEpisode, ObservedEpisode
+from soulslab.envs.time_limit import OuterTimeLimits
 from soulslab.errors import SiphonError
 from soulslab.games.self_check import needed_by
 from soulslab.siphon.profile import Profile
@@ -63,7 +64,7 @@ class DuelEnv(GameEnv):
     `Session.step`: changed keys, game time, one reading, one picture. In addition to the entries of `GameEnv`,
     ``info`` contains ``n_decisions`` (of the step, 0 after a reset), ``n_masked``, ``reward_terms`` and, where the game
     counts them, ``ticks``, in lockstep also ``ticks_lost`` and ``ticks_doubled`` of the episode so far; after the last
-    step ``fight``, except after a failure.
+    step ``fight``, also if Gymnasium's `TimeLimit` truncates the episode, but not after a failure.
 
     ``reset(seed=...)`` repeats a fight if the game accepts a seed. The first reset raises `EnvironmentUsageError` if
     the game fights another boss, or if a key has no effect (`DuelOptions.check_keys`).
@@ -112,6 +113,19 @@ class DuelEnv(GameEnv):
         )
         timing = LockstepTiming(times) if options.timing == "lockstep" else RealtimeTiming(times)
         super().__init__(setup.holder, self._duel, timing, settings, render_mode)
+        self._time_limits = OuterTimeLimits()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Info]:
+        """See `GameEnv.reset`."""
+        self._time_limits.find(self)
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
+        """See `GameEnv.step`."""
+        observation, reward, terminated, truncated, info = super().step(action)
+        if not (terminated or truncated) and self._time_limits.end_with_this_step():
+            info["fight"] = self.fight_report()
+        return observation, reward, terminated, truncated, info
 
     @property
     def duel_state(self) -> Record:

@@ -3,15 +3,15 @@
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.wrappers import TimeLimit
 
 from soulslab.arena.boss_file import boss_names
 from soulslab.arena.live_fight import BUTTONS
 from soulslab.arena.records import MAX_DECISIONS
 from soulslab.arena.vocabulary import ACTIONS, LIGHT_ATTACK, NOTHING
 from soulslab.envs.arena import ArenaEnv
+from soulslab.envs.registration import ARENA_LIVE_ID
 from soulslab.envs.tasks.duel.duel_options import DuelOptions
-from soulslab.envs.wrappers import FightReport
+from soulslab.testing.fake_arena import FakeArenaSession
 from support.live_env import live_env
 from support.players import script
 from support.same_fight import ALL_TERMS, check_fight, check_observation
@@ -103,15 +103,17 @@ def test_max_episode_steps(skip_locked):
         assert (steps[-1][4]["fight"]["n_decisions"] > 7) == skip_locked
 
 
-def test_fight_report_after_truncation_by_a_wrapper():
-    env = FightReport(TimeLimit(live_env(), 5))
-    env.reset(seed=0)
-    *_, last = [env.step(NOTHING) for _ in range(5)]
+def test_a_report_when_the_limit_of_gymnasium_truncates():
+    limited = gymnasium.make(ARENA_LIVE_ID, max_episode_steps=5, session=FakeArenaSession)
     native = live_env(max_episode_steps=5)
-    native.reset(seed=0)
-    *_, other = [native.step(NOTHING) for _ in range(5)]
-    assert last[3]
-    np.testing.assert_equal(last[4]["fight"], other[4]["fight"])
+    for env in (limited, native):
+        env.reset(seed=0)
+    ours, theirs = ([env.step(NOTHING) for _ in range(5)] for env in (limited, native))
+    assert ours[-1][3]
+    np.testing.assert_equal(ours[-1][4]["fight"], theirs[-1][4]["fight"])
+    assert "fight" not in ours[-2][4]
+    limited.reset(seed=0)
+    assert "fight" not in limited.step(NOTHING)[4]
 
 
 @pytest.mark.parametrize(("options", "n_decisions"), [({}, MAX_DECISIONS), ({"step_ms": 20}, 5 * MAX_DECISIONS)])
