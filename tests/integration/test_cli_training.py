@@ -3,14 +3,17 @@
 import json
 import logging
 import re
+import shutil
 
 import pytest
 
 from soulslab import cli
+from soulslab.arena.boss_file import BOSS_DIR
 from soulslab.dashboard.recorded_fights import read_fight_set, replay_fight
 from soulslab.envs.registration import IUDEX_DEMO_ID
 from soulslab.fights.fit_recordings import read_recorded_fights
 from soulslab.learn.run_folder import POLICY_NAME
+from soulslab.learn.training import load_run_settings
 
 SMALL = [
     *("--set", "run.total_steps=2000", "--set", "env.n_envs=8", "--set", "learner.minibatch_size=128"),
@@ -48,6 +51,31 @@ def test_train_resume_evaluate(tmp_path, trained, capsys):
     *_, ending = replay_fight(tmp_path / "judged", 0)
     assert json.loads(ending[4:])["is_won"] is fights[0].is_won
     assert cli.run(["evaluate", "run", "--greedy", "--sampled", "--record", "both"]) == 2
+
+
+def test_a_run_with_relative_paths_is_resumed_from_another_folder(tmp_path, trained, monkeypatch, capsys):
+    shutil.copy(BOSS_DIR / "judge.toml", "my.toml")
+    paths = ["env.options.boss=my.toml", "run.start_from=run", "learner.teacher=run"]
+    given = [word for path in paths for word in ("--set", path)]
+    assert cli.run(["train", "--config", "demo.toml", "--run-dir", "runs/fit", *SMALL, *given]) == 0
+    stored = load_run_settings(tmp_path / "runs/fit/config.toml")
+    assert stored.env.options["boss"] == str(tmp_path / "my.toml")
+    assert (stored.run.start_from, stored.learner.teacher) == (str(tmp_path / "run"), str(tmp_path / "run"))
+    monkeypatch.chdir("runs")
+    assert cli.run(["train", "--resume", "fit", "--trust", "--set", "run.total_steps=3000"]) == 0
+    record = ["--fights", "1", "--greedy", "--trust", "--record", "fights"]
+    assert cli.run(["evaluate", "fit", *record]) == 0
+    # The files may be moved: paths are compared by their last part.
+    (tmp_path / "moved").mkdir()
+    (tmp_path / "my.toml").rename(tmp_path / "moved" / "my.toml")
+    moved = ["--trust", "--set", "env.options.boss=../moved/my.toml", "--set", "run.total_steps=4000"]
+    assert cli.run(["train", "--resume", "fit", *moved]) == 0
+    stored = load_run_settings(tmp_path / "runs/fit/config.toml")
+    assert stored.env.options["boss"] == str(tmp_path / "moved" / "my.toml")
+    shutil.copy(tmp_path / "moved" / "my.toml", "other.toml")
+    other = ["--trust", "--set", "env.options.boss=other.toml", "--set", "run.total_steps=5000"]
+    assert cli.run(["train", "--resume", "fit", *other]) == 1
+    assert "was written with env.options = " in capsys.readouterr().err
 
 
 def test_a_run_that_its_time_limit_ended_is_trained_to_the_end(caplog):

@@ -243,6 +243,7 @@ def refine(
     run = find_run(run)
     _check_recordings(recordings, "boss refine")
     from soulslab.fights.refinement import STATE_NAME, RefineSettings, refine
+    from soulslab.learn.path_settings import absolute_paths
     from soulslab.learn.players import load_player
     from soulslab.learn.run_folder import CONFIG_NAME
     from soulslab.learn.sinks import run_sinks
@@ -262,7 +263,7 @@ def refine(
         max_rounds=rounds,
         decisions=decisions,
         seed=seed,
-        profile=str(profile) if profile is not None else "",
+        profile=absolute_paths("env.options.profile", str(profile)) if profile is not None else "",
     )
     rows = []
     try:

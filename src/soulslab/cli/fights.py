@@ -60,12 +60,13 @@ class FightFlags:
         """Return the environment's id and its options."""
         from soulslab.fights.recording import env_settings
         from soulslab.learn.configs import config_path
+        from soulslab.learn.path_settings import absolute_options
 
         env = [f"env.id={self.env}"] if self.env else []
         changes = [*env, *(self.overrides or []), *token_overrides(self.token_file)]
         settings = env_settings(config_path(self.config) if self.config else None, changes)
         chosen = {name: value for name, value in (("boss", self.boss), ("phase", self.phase)) if value is not None}
-        return settings.id, {**settings.options, **chosen}
+        return settings.id, absolute_options({**settings.options, **chosen})
 
     def player_in(self, env_id: str) -> str:
         """Return the kind of player in an environment: policy, keys, reference, probe or human."""

@@ -135,10 +135,11 @@ class EnvironmentFlags:
         """
         from soulslab.config import read_overrides
         from soulslab.envs.duels import TRAINING_CONDITIONS
+        from soulslab.learn.path_settings import absolute_options
         from soulslab.learn.untrusted import check_named_environment
 
         named = {name: value for name, value in (("boss", self.boss), ("phase", self.phase)) if value is not None}
-        named |= read_overrides(self.option or (), "--option")
+        named = absolute_options(named | read_overrides(self.option or (), "--option"))
         # Bosses, and conditions of training in the simulator, belong to an environment.
         dropped = {*named, "boss", *TRAINING_CONDITIONS} if self.env else {*named}
         kept = {name: value for name, value in _without_functions(trained).items() if name not in dropped}

@@ -243,7 +243,8 @@ def _load_study(folder: Path, flags: TuneFlags) -> tuple[AnySettings, TuneSettin
     if any((flags.config, flags.overrides, flags.space, flags.search)) or not stored.has_study():
         file = config_path(flags.config) if flags.config else None
         settings = load_new_run_settings(file, flags.overrides or [])
-        return with_env_options(settings, token), load_tune_settings(flags.space, flags.search or [], flags.study())
+        tuning = load_tune_settings(flags.space, flags.search or [], flags.study())
+        return with_env_options(settings, token), tuning.with_absolute_paths()
     settings, tuning = stored.load()
     if not flags.trust:
         check_stored_study(settings, tuning, folder)

@@ -150,8 +150,7 @@ def trained_facts(trained: Mapping[str, Any], run: Path) -> tuple[Ground, dict[s
         boss = find_boss(name)
     except BossFileError as error:
         raise ConfigError(
-            f"was trained against the boss file {name}, whose ground is needed: {error}; give the command in the "
-            "folder in which the run was trained, or put the file there",
+            f"was trained against the boss file {name}, whose ground is needed: {error}; put the file there",
             source=run,
         ) from error
     path = uncertainty_path(Path(name))

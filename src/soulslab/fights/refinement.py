@@ -260,8 +260,7 @@ def _train(settings: TrainSettings, run: Path, open_sinks: OpenSinks) -> None:
 def _continued(trained: TrainSettings, run: Path, boss: Path, settings: RefineSettings, number: int) -> TrainSettings:
     """Return the settings of a training that goes on from a run in small steps, against a new fit."""
     width = trained.env.options["boss_intervals"][1]
-    # Resolved, so that the run has the same settings when it is resumed from another working directory.
-    options = {**trained.env.options, "boss": str(boss.resolve()), "boss_intervals": [width, width]}
+    options = {**trained.env.options, "boss": str(boss), "boss_intervals": [width, width]}
     return msgspec.structs.replace(
         trained,
         env=msgspec.structs.replace(trained.env, options=options),

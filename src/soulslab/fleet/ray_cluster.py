@@ -26,7 +26,7 @@ from soulslab.learn.configs import config_path
 from soulslab.learn.run_folder import CHECKPOINTS_NAME, CONFIG_NAME, TrainResult
 from soulslab.learn.sinks import run_sinks
 from soulslab.learn.stop_request import StopRequest
-from soulslab.learn.training import AnySettings, load_run_settings
+from soulslab.learn.training import AnySettings, load_new_run_settings, load_run_settings
 from soulslab.learn.untrusted import check_stored_settings
 
 with optional_imports():
@@ -168,7 +168,7 @@ def _run_settings(cluster: ClusterSettings) -> tuple[bool, AnySettings]:
     Raises ConfigError for wrong settings, UntrustedFileError if the folder of a run names another environment than the
     config, with options that only a trusted file may contain.
     """
-    given = load_run_settings(config_path(cluster.config), cluster.overrides)
+    given = load_new_run_settings(config_path(cluster.config), cluster.overrides)
     run_dir = Path(cluster.run_dir)
     if not CheckpointStore(run_dir / CHECKPOINTS_NAME, given.run.keep_checkpoints).paths():
         return False, given

@@ -16,6 +16,7 @@ from soulslab.errors import CheckpointError, CorruptCheckpointError, Incompatibl
 from soulslab.learn.archive import remove_temporary_files, write_atomically, writing
 from soulslab.learn.checkpoint import Checkpoint, CheckpointStore
 from soulslab.learn.environment import describe_options, require_functions
+from soulslab.learn.path_settings import absolute_options, with_absolute_paths, without_folders
 from soulslab.learn.process_lock import ProcessLock
 from soulslab.learn.run_requests import clear_requests
 from soulslab.learn.settings import AlgorithmSettings, change_reward
@@ -80,7 +81,7 @@ class RunFolder(Generic[_Settings]):
     """The folder of a new or resumed run.
 
     Attributes:
-        settings: Settings of the run as a file can hold them: Python functions by name.
+        settings: Settings of the run as a file can hold them: Python functions by name, paths absolute.
         options: Options of the environment, with the Python functions themselves. In one process they have the weights
             of the reward that were changed in a fleet before; the games of a fleet get the changes with their weights.
         checkpoint: Checkpoint to resume; None for a new run.
@@ -105,7 +106,8 @@ class RunFolder(Generic[_Settings]):
         """
         self.path = path
         self._lock: ProcessLock | None = None
-        self.options = {**settings.env.options, **(env_options or {})}
+        settings = with_absolute_paths(settings)
+        self.options = {**settings.env.options, **absolute_options(env_options or {})}
         if not is_fleet:
             require_functions(self.options, path / CONFIG_NAME)
         self.store = CheckpointStore(path / CHECKPOINTS_NAME, settings.run.keep_checkpoints)
@@ -188,9 +190,10 @@ def check_same_run(checkpoint: Checkpoint, settings: AlgorithmSettings) -> None:
             was = stored.get(table, {}).get(key, defaults[table][key])
             if (table, key) == ("env", "options"):
                 was, value = without_secrets(was), without_secrets(value)  # noqa: PLW2901
-            if was != value:
+            place = f"{table}.{key}"
+            if without_folders(place, was) != without_folders(place, value):
                 raise IncompatibleCheckpointError(
                     checkpoint.path,
-                    f"was written with {table}.{key} = {was!r}, but the settings say "
-                    f"{value!r}; resume with the settings in the run's config.toml, or start a new run",
+                    f"was written with {place} = {was!r}, but the settings say {value!r}; resume with the settings in "
+                    "the run's config.toml, or start a new run",
                 )

@@ -13,6 +13,7 @@ from soulslab.config import load_settings, read_overrides
 from soulslab.config.loading import read_toml
 from soulslab.errors import ConfigError, did_you_mean
 from soulslab.learn.configs import default_config
+from soulslab.learn.path_settings import with_absolute_paths
 from soulslab.learn.rainbow.rainbow_settings import RainbowSettings
 from soulslab.learn.settings import EnvSettings, TrainSettings
 
@@ -39,7 +40,7 @@ def load_run_settings(path: Path | None, overrides: Sequence[str] = ()) -> AnySe
 
 
 def load_new_run_settings(config: Path | None, overrides: Sequence[str] = ()) -> AnySettings:
-    """Read the settings of a new run; without a file, from `soulslab.learn.configs.default_config`."""
+    """Read the settings of a new run, with absolute paths; without a file, from `configs.default_config`."""
     if config is None:
         given = read_overrides(overrides, "--set")
         env = given.get("env")
@@ -47,7 +48,7 @@ def load_new_run_settings(config: Path | None, overrides: Sequence[str] = ()) ->
         config = default_config(str(given.get("algorithm", "ppo")), str(env_id or EnvSettings().id))
         if config is not None:
             _log.info("using the settings of %s; choose another file with --config", config.name)
-    return load_run_settings(config, overrides)
+    return with_absolute_paths(load_run_settings(config, overrides))
 
 
 def with_env_options(settings: AnySettings, options: Mapping[str, Any]) -> AnySettings:

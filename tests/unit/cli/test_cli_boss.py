@@ -95,11 +95,14 @@ def test_a_boss_is_recorded_and_fitted_from_an_empty_folder(tmp_path, monkeypatc
     arena = ["--env", "soulslab/Arena-v0", "--option", "boss=trickster"]
     Path("other").mkdir()
     monkeypatch.chdir("other")
+    assert cli.run(["boss", "predict", "../run", "../seen", "--bosses", "1", "--fights", "1"]) == 0
+    Path("../mine.toml").rename("mine.toml")
     for command in (["predict"], ["refine", "--out", "rounds", *arena]):
         assert cli.run(["boss", command[0], "../run", "../seen", *command[1:]]) == 2
         error = capsys.readouterr().err
-        assert "../run: was trained against the boss file mine.toml" in error
-        assert "in the folder in which the run was trained" in error
+        assert f"../run: was trained against the boss file {tmp_path / 'mine.toml'}" in error
+        assert "put the file there" in error
+    Path("mine.toml").rename("../mine.toml")
     monkeypatch.chdir(tmp_path)
     for words, error in (
         ([], "give it on the command line, with --boss NAME or --set"),

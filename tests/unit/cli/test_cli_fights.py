@@ -1,6 +1,7 @@
 """``soulslab fights``: its flags and errors."""
 
 import logging
+import shutil
 import subprocess
 import sys
 
@@ -9,7 +10,7 @@ import pytest
 
 from soulslab import cli
 from soulslab.arena.boss_catalog import find_boss
-from soulslab.arena.boss_file import load_boss
+from soulslab.arena.boss_file import BOSS_DIR, load_boss
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import LiveFight, LiveFightOptions
 from soulslab.arena.window.key_log import KeyLogWriter
@@ -113,6 +114,19 @@ def test_relative_folders(tmp_path, monkeypatch, capsys):
     assert cli.run(["fights", "record", ".", "--fights", "1", "--phase", "1"]) == cli.EXIT_OK
     assert describe(tmp_path / "here").n_episodes == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "recorded"]
+
+
+def test_a_data_set_belongs_to_the_boss_file_and_not_to_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(BOSS_DIR / "judge.toml", "my.toml")
+    fight = ["--fights", "1", "--phase", "1", "--append", "--boss"]
+    assert cli.run(["fights", "record", "recorded", *fight, "my.toml"]) == cli.EXIT_OK
+    assert describe(tmp_path / "recorded").options["boss"] == str(tmp_path / "my.toml")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert cli.run(["fights", "record", "../recorded", *fight, "../my.toml"]) == cli.EXIT_OK
+    shutil.copy("../my.toml", "other.toml")
+    assert cli.run(["fights", "record", "../recorded", *fight, "other.toml"]) == cli.EXIT_FAILED
 
 
 def test_a_failure_creates_no_data_set(tmp_path, monkeypatch):

@@ -1,11 +1,13 @@
 """``soulslab tune`` from the command line, on the built-in fight."""
 
+import shutil
 import subprocess
 import sys
 
 import pytest
 
 from soulslab import cli
+from soulslab.arena.boss_file import BOSS_DIR
 from soulslab.learn.training import load_run_settings
 from soulslab.learn.tuning.study_folder import BEST_NAME, PICTURE_NAME, StudyFolder
 
@@ -29,6 +31,22 @@ def test_a_study_is_created_and_resumed(tmp_path, capsys):
     assert len(list((study / "trials").iterdir())) == 3
     assert cli.run(["tune", "--study", str(study), "--objective", "win_rate"]) == 1
     assert "holds a study with study.objective = 'return', but now it is 'win_rate'" in capsys.readouterr().err
+
+
+def test_a_study_with_relative_paths_is_resumed_from_another_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("one.toml", "two.toml"):
+        shutil.copy(BOSS_DIR / "judge.toml", name)
+    search = ["--search", "env.options.boss=['one.toml', 'two.toml', 'judge']", "--objective", "return"]
+    asked = ["tune", "--study", "study", *TINY, "--set", "env.options.boss=one.toml", *search]
+    assert cli.run([*asked, "--trials", "1"]) == 0
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert cli.run(["tune", "--study", "../study", "--trials", "2", "--trust"]) == 0
+    settings, tuning = StudyFolder(tmp_path / "study").load()
+    one, two = (str(tmp_path / name) for name in ("one.toml", "two.toml"))
+    assert settings.env.options["boss"] == one
+    assert tuning.search["env.options.boss"].choices == [one, two, "judge"]
 
 
 def test_a_search_space_is_read_from_a_file(tmp_path, capsys):

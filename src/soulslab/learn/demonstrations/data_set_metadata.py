@@ -19,6 +19,7 @@ from soulslab.config import without_secrets
 from soulslab.config.input_files import parse_json, read_text
 from soulslab.errors import DemonstrationError, optional_imports
 from soulslab.learn.environment import describe_options
+from soulslab.learn.path_settings import without_folders
 
 FORMAT: Final = 1
 """Version of the metadata that soulslab adds to those of Minari."""
@@ -102,7 +103,7 @@ class Description(_Metadata, frozen=True, kw_only=True):
         else:
             names = theirs.keys() & ours.keys()
         pairs = {name: (theirs.get(name, _DEFAULT), ours.get(name, _DEFAULT)) for name in sorted(names)}
-        different = {name: values for name, values in pairs.items() if not _is_same(*values)}
+        different = {name: values for name, values in pairs.items() if not _is_same(name, *values)}
         if different:
             listed = [f"{name} is {was!r} in the recording and {now!r} here" for name, (was, now) in different.items()]
             advice = ["change env.options"]
@@ -160,6 +161,7 @@ def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def _is_same(name: str, *values: Any) -> bool:
+    one, other = (without_folders(f"env.options.{name}", value) for value in values)
     # phase = 1 in TOML is the same as "1" on the command line.
     return bool(one == other) or (not isinstance(one, dict | list) and str(one) == str(other))

@@ -29,6 +29,7 @@ from soulslab.config.checking import check, join_place
 from soulslab.config.loading import read_toml
 from soulslab.config.writing import toml_value
 from soulslab.errors import ConfigError, UntrustedFileError, did_you_mean
+from soulslab.learn.path_settings import absolute_paths
 from soulslab.learn.settings import Positive, Share
 from soulslab.learn.training import AnySettings
 from soulslab.learn.untrusted import check_named_environment, check_stored_settings
@@ -98,6 +99,15 @@ class TuneSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     study: StudySettings = StudySettings()
     search: dict[str, Dimension] = {}
+
+    def with_absolute_paths(self) -> TuneSettings:
+        """Return the definition with absolute paths; relative paths belong to the working directory."""
+        search = {
+            name: msgspec.structs.replace(each, choices=[absolute_paths(name, choice) for choice in each.choices])
+            for name, each in self.search.items()
+            if each.choices is not None
+        }
+        return msgspec.structs.replace(self, search=self.search | search)
 
 
 def load_tune_settings(
