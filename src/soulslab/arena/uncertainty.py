@@ -66,6 +66,7 @@ class Uncertainty(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         unknown: Places of the numbers and choices that no fight showed; the boss file holds defaults.
         known: Numbers that were known from elsewhere, by their places with animations
             (`soulslab.arena.fitting.known_numbers`); a later fit uses them again.
+        recordings: Absolute paths of the recordings to which the boss was fitted; a later fit uses them again.
         level: Probability that an interval contains the true number.
         n_fights: Number of recorded fights.
         game_time_s: Game time of all recorded fights.
@@ -74,6 +75,7 @@ class Uncertainty(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     intervals: dict[str, Interval]
     unknown: tuple[str, ...] = ()
     known: dict[str, Interval] = {}
+    recordings: tuple[str, ...] = ()
     level: Annotated[float, Meta(gt=0, lt=1)] = LEVEL
     n_fights: Annotated[int, Meta(ge=0)] = 0
     game_time_s: Annotated[float, Meta(ge=0)] = 0.0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
@@ -13,6 +13,9 @@ from cyclopts.validators import Number
 from soulslab.cli.output import EXIT_OK, check_file, counted, print_line, table_console
 from soulslab.cli.parameters import EnvironmentFlags, Flag, Minutes, Repeated, Seed, TokenFile, find_run
 from soulslab.errors import ConfigError
+
+if TYPE_CHECKING:
+    from soulslab.fights.prediction import TrainedFacts
 
 _log = logging.getLogger(__name__)
 
@@ -138,7 +141,8 @@ def fit(
     if out.suffix != ".toml":
         raise ConfigError("must end in .toml, as the path of every boss file", source=out)
     check_file(out)
-    _check_recordings(recordings, "boss fit")
+    if not recordings:
+        raise ConfigError("name at least one recording, such as a folder of soulslab boss record", source="boss fit")
     known_ground = find_boss(ground).ground if ground else None
     numbers = read_known_numbers(known) if known else {}
     fights = read_recorded_fights(recordings, profile)
@@ -147,7 +151,7 @@ def fit(
         raise ConfigError("; ".join(result.unused), source=known or "")
     for contradiction in result.contradictions:
         _log.warning("%s: %s", known, contradiction)
-    write_fit(result, out)
+    write_fit(result, out, recordings)
     write_picture(result, out.with_suffix(".png"))
     console = table_console()
     for table in fit_tables(result):
@@ -180,14 +184,13 @@ def predict(
 
     Args:
         run: Folder of a run of fitted.toml, or its policy file.
-        recordings: Recordings of the boss.
+        recordings: Recordings of the boss; by default, those to which the boss of the run was fitted.
         profile: Game or profile of a file of siphon record.
         bosses: Bosses that the recordings allow; the 90 % interval is calibrated with 20.
         fights: Fights with each of them, in the simulator.
         seed: Seed of the bosses and the fights.
     """
     run = find_run(run)
-    _check_recordings(recordings, "boss predict")
     from soulslab.envs.duels import TRAINING_CONDITIONS
     from soulslab.fights.fit_recordings import read_recorded_fights
     from soulslab.fights.prediction import PredictionSettings, trained_facts
@@ -200,7 +203,9 @@ def predict(
     check_named_environment("", _without_boss(trained), run)
     options = {name: value for name, value in trained.items() if name not in TRAINING_CONDITIONS}
     settings = PredictionSettings(env_options=options, n_bosses=bosses, n_fights=fights, seed=seed)
-    found = predict_wins(player, read_recorded_fights(recordings, profile), settings, *trained_facts(trained, run))
+    facts = trained_facts(trained, run)
+    recorded = read_recorded_fights(recordings or _recordings_of(facts, run), profile)
+    found = predict_wins(player, recorded, settings, facts.ground, facts.known)
     low, high = found.interval
     print_line(f"expected wins: {100 * found.win_rate:.0f} % ({100 * low:.0f} to {100 * high:.0f} %)")
     return EXIT_OK
@@ -210,7 +215,7 @@ def predict(
 def refine(
     run: Path,
     *recordings: Path,
-    out: Path,
+    out: Path | None = None,
     env: str,
     option: Repeated = None,
     profile: Path | None = None,
@@ -228,8 +233,8 @@ def refine(
 
     Args:
         run: Folder of a run of fitted.toml.
-        recordings: Recordings to which its boss was fitted.
-        out: Folder of the rounds, which must not exist, except with --resume.
+        recordings: Recordings to which its boss was fitted; by default, those that its uncertainty file names.
+        out: Folder of the rounds, which must not exist, except with --resume; by default RUN_refined.
         env: Environment of the fights, such as soulslab/EldenRingMargit-v0.
         option: Value of an option of the environment, as boss=judge; may be repeated.
         profile: Game or profile of a file of siphon record.
@@ -241,7 +246,8 @@ def refine(
         resume: Continue an interrupted refinement in its folder, with the same values; only --rounds may differ.
     """
     run = find_run(run)
-    _check_recordings(recordings, "boss refine")
+    out = out or run.with_name(f"{run.name}_refined")
+    from soulslab.fights.prediction import trained_facts
     from soulslab.fights.refinement import STATE_NAME, RefineSettings, refine
     from soulslab.learn.path_settings import absolute_paths
     from soulslab.learn.players import load_player
@@ -253,8 +259,8 @@ def refine(
     header = load_player(run).header
     flags = EnvironmentFlags(env=env, option=option, token_file=token_file, trust=trust)
     env_id, options = flags.choose(header.env_id, header.env_options, run)
+    trained = load_run_settings(run / CONFIG_NAME).env
     if not trust:
-        trained = load_run_settings(run / CONFIG_NAME).env
         check_named_environment(trained.id, _without_boss(trained.options), run / CONFIG_NAME)
     settings = RefineSettings(
         env_id=env_id,
@@ -267,7 +273,8 @@ def refine(
     )
     rows = []
     try:
-        for each in refine(run, recordings, out, settings, run_sinks, resume=resume):
+        used = recordings or _recordings_of(trained_facts(trained.options, run), run)
+        for each in refine(run, used, out, settings, run_sinks, resume=resume):
             low, high = each.interval
             wins = f"{each.n_wins} of {counted(each.n_fights, 'fight')} won ({100 * low:.0f} to {100 * high:.0f} %)"
             print_line(f"round {each.number}: {wins}, {each.game_time_s / 60:.1f} minutes: {each.run}")
@@ -287,6 +294,8 @@ def _without_boss(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name != "boss"}
 
 
-def _check_recordings(recordings: Sequence[Path], command: str) -> None:
-    if not recordings:
-        raise ConfigError("name at least one recording, such as a folder of soulslab boss record", source=command)
+def _recordings_of(facts: TrainedFacts, run: Path) -> tuple[Path, ...]:
+    """Return the recordings to which the boss of a run was fitted; raise `ConfigError` if they are unknown."""
+    if not facts.recordings:
+        raise ConfigError("its boss does not name the recordings to which it was fitted; name them", source=run)
+    return facts.recordings

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -93,12 +94,14 @@ def read_recorded_fights(paths: Sequence[Path], profile: Path | None = None) -> 
     return fights
 
 
-def write_fit(fit: Fit, out: Path) -> None:
-    """Write the boss file of a fit, and its uncertainty file; both are complete or unchanged.
+def write_fit(fit: Fit, out: Path, recordings: Sequence[Path] = ()) -> None:
+    """Write the boss file of a fit, and its uncertainty file, which names the recordings.
 
-    Raises `BossFileError` if they cannot be written.
+    Both are complete or unchanged. Raises `BossFileError` if they cannot be written.
     """
-    for path, content in ((uncertainty_path(out), fit.uncertainty), (out, fit.boss)):
+    paths = tuple(str(path.resolve()) for path in recordings)
+    uncertainty = msgspec.structs.replace(fit.uncertainty, recordings=paths)
+    for path, content in ((uncertainty_path(out), uncertainty), (out, fit.boss)):
         try:
             replace_file(path, dump_settings(content).encode())
         except OSError as error:

@@ -28,7 +28,7 @@ from soulslab.arena.fitting.known_numbers import known_interval
 from soulslab.arena.fitting.recorded_fight import RecordedFight
 from soulslab.arena.knight_file import load_knight
 from soulslab.arena.uncertainty import Interval as KnownInterval
-from soulslab.arena.uncertainty import draw_boss, load_uncertainty, uncertainty_path
+from soulslab.arena.uncertainty import Uncertainty, draw_boss, load_uncertainty, uncertainty_path
 from soulslab.config.writing import dump_settings
 from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import BossFileError, ConfigError, FitError
@@ -134,8 +134,22 @@ def _rate(log_odds: float) -> float:
     return 1.0 / (1.0 + math.exp(-log_odds))
 
 
-def trained_facts(trained: Mapping[str, Any], run: Path) -> tuple[Ground, dict[str, KnownInterval]]:
-    """Return the ground of the boss of a training in the simulator, and its numbers that were known before the fit.
+class TrainedFacts(NamedTuple):
+    """Facts of the boss of a training in the simulator.
+
+    Attributes:
+        ground: Its ground.
+        known: Its numbers that were known before the fit.
+        recordings: The recordings to which it was fitted; empty if its uncertainty file does not name them.
+    """
+
+    ground: Ground
+    known: dict[str, KnownInterval]
+    recordings: tuple[Path, ...]
+
+
+def trained_facts(trained: Mapping[str, Any], run: Path) -> TrainedFacts:
+    """Return the facts of the boss of a training in the simulator.
 
     Args:
         trained: The options of the environment of the training.
@@ -155,13 +169,13 @@ def trained_facts(trained: Mapping[str, Any], run: Path) -> tuple[Ground, dict[s
         ) from error
     path = uncertainty_path(Path(name))
     is_fitted = Path(name).suffix == ".toml" and path.exists()
-    known = load_uncertainty(path, boss).known if is_fitted else {}
-    for place, interval in known.items():
+    uncertainty = load_uncertainty(path, boss) if is_fitted else Uncertainty(intervals={})
+    for place, interval in uncertainty.known.items():
         try:
             known_interval(place, list(interval))
         except ValueError as problem:
             raise BossFileError(str(problem), path=f"known.{place}", source=path) from problem
-    return boss.ground, known
+    return TrainedFacts(boss.ground, uncertainty.known, tuple(map(Path, uncertainty.recordings)))
 
 
 def predict(

@@ -209,11 +209,13 @@ def refine(
     if resume:
         state = _resumed(out, state)
     fights = read_recorded_fights(recordings, Path(settings.profile) if settings.profile else None)
-    ground, known = trained_facts(trained.env.options, run)
+    facts = trained_facts(trained.env.options, run)
+    used = list(recordings)
     n_in_row = 0
     for number in range(1, settings.max_rounds + 1):
         outcomes, recorded = _play_round(state, out, run, settings, number)
         fights += recorded
+        used += [_round_folder(out, number) / RECORDING_NAME] if recorded else []
         n_wins = sum(each.is_won for each in outcomes)
         time_s = sum(fight.game_time_s for fight in recorded)
         folder = _round_folder(out, number)
@@ -224,7 +226,7 @@ def refine(
             return
         boss = folder / BOSS_NAME
         if not boss.exists():
-            write_fit(fit_boss(fights, load_knight(), ground=ground, known=known), boss)
+            write_fit(fit_boss(fights, load_knight(), ground=facts.ground, known=facts.known), boss, used)
         if len(state.rounds) <= number:
             _train(_continued(trained, run, boss, settings, number), refined, open_sinks)
         run = refined

@@ -13,14 +13,11 @@ import pytest
 from soulslab import cli
 from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.fitting.recorded_fight import read_fights
-from soulslab.arena.uncertainty import load_uncertainty
+from soulslab.arena.uncertainty import load_uncertainty, uncertainty_path
 from support.forked import ForkedPopen
 from support.waiting import PATIENCE_S, wait_for
 
 MAIN = "from soulslab.cli import main; main()"
-
-#: What a refinement needs besides its recordings.
-REFINED = ["--out", "rounds", "--env", "soulslab/Arena-v0"]
 
 
 def interrupt(arguments, is_due):
@@ -90,8 +87,12 @@ def test_a_boss_is_recorded_and_fitted_from_an_empty_folder(tmp_path, monkeypatc
     small = ("env.options.boss=mine.toml", "run.total_steps=2000", "env.n_envs=8", "learner.n_steps=8")
     changes = [part for change in small for part in ("--set", change)]
     assert cli.run(["train", "--config", "fitted.toml", "--run-dir", "run", *changes]) == 0
-    assert cli.run(["boss", "predict", "run", "seen", "--bosses", "2", "--fights", "4"]) == 0
-    assert "expected wins: " in capsys.readouterr().out
+    capsys.readouterr()
+    for recordings in ([], ["seen"]):  # by default, those of the fit
+        assert cli.run(["boss", "predict", "run", *recordings, "--bosses", "2", "--fights", "4"]) == 0
+    first, again = capsys.readouterr().out.splitlines()
+    assert first.startswith("expected wins: ")
+    assert first == again
     arena = ["--env", "soulslab/Arena-v0", "--option", "boss=trickster"]
     Path("other").mkdir()
     monkeypatch.chdir("other")
@@ -110,12 +111,11 @@ def test_a_boss_is_recorded_and_fitted_from_an_empty_folder(tmp_path, monkeypatc
     ):
         assert cli.run(["evaluate", "run", "--fights", "1", "--greedy", *words]) == 2
         assert error in capsys.readouterr().err
-    refine = ["boss", "refine", "run", "seen", "--out", "rounds", *arena]
-    refine += ["--fights", "2", "--rounds", "2", "--decisions", "40000"]
-    progress = Path("rounds/round_1/run/progress.jsonl")
+    refine = ["boss", "refine", "run", *arena, "--fights", "2", "--rounds", "2", "--decisions", "40000"]
+    progress = Path("run_refined/round_1/run/progress.jsonl")
     said = interrupt(refine, lambda: progress.exists() and "TrainProgress" in progress.read_text())
     assert "toresume:thesamecommandwith--resume" in said
-    assert not Path("rounds/round_2").exists()
+    assert not Path("run_refined/round_2").exists()
     assert cli.run(refine) == 2
     caplog.set_level("INFO", "soulslab")
     assert cli.run([*refine, "--resume"]) == 0
@@ -124,8 +124,11 @@ def test_a_boss_is_recorded_and_fitted_from_an_empty_folder(tmp_path, monkeypatc
     assert "or continue it with --resume" in printed.err
     for number in (1, 2):
         assert re.search(rf"round {number}: [012] of 2 fights won \(\d+ to \d+ %\)", printed.out)
-    assert "the policy that was trained with all recordings: rounds/round_2/run" in caplog.text
-    assert Path("rounds/round_2/run/policy.safetensors").exists()
+    assert "the policy that was trained with all recordings: run_refined/round_2/run" in caplog.text
+    assert Path("run_refined/round_2/run/policy.safetensors").exists()
+    last = Path("run_refined/round_2/boss.toml")
+    used = [tmp_path / "seen", *(tmp_path / f"run_refined/round_{number}/recording" for number in (1, 2))]
+    assert load_uncertainty(uncertainty_path(last), find_boss(str(last))).recordings == tuple(map(str, used))
 
 
 @pytest.mark.parametrize(
@@ -188,9 +191,15 @@ def test_a_second_recording_adds_other_fights(tmp_path, monkeypatch, caplog):
     assert not np.array_equal(first.moments, second.moments)
 
 
-@pytest.mark.parametrize("words", [["fit", "--out", "mine.toml"], ["predict", "judge"], ["refine", "judge", *REFINED]])
-def test_a_command_without_recordings_is_refused(tmp_path, monkeypatch, capsys, words):
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["fit", "--out", "mine.toml"], "boss fit: name at least one recording"),
+        (["predict", "judge"], "its boss does not name the recordings to which it was fitted"),
+    ],
+)
+def test_a_command_without_recordings_is_refused(tmp_path, monkeypatch, capsys, words, error):
     monkeypatch.chdir(tmp_path)
     assert cli.run(["boss", *words]) == 2
-    assert f"boss {words[0]}: name at least one recording" in capsys.readouterr().err
+    assert error in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
