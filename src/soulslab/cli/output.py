@@ -20,12 +20,17 @@ EXIT_INTERRUPTED: Final = 130
 PIPE_COLUMNS: Final = 240
 
 
-def table_console() -> Console:
-    """Return the console for tables, with the width of the terminal, of the variable COLUMNS, or `PIPE_COLUMNS`."""
+def plain_console(**options: Any) -> Console:
+    """Return a console of rich that prints texts as they are: names in files and games may look like its markup."""
     from rich.console import Console
 
+    return Console(markup=False, emoji=False, **options)
+
+
+def table_console() -> Console:
+    """Return the console for tables, with the width of the terminal, of the variable COLUMNS, or `PIPE_COLUMNS`."""
     has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
-    return Console(width=None if has_width else PIPE_COLUMNS)
+    return plain_console(width=None if has_width else PIPE_COLUMNS)
 
 
 def print_line(text: str) -> None:

@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.game_session import GameFlags, check_start, flag_name, open_game
-from soulslab.cli.output import print_line, table_console
+from soulslab.cli.output import plain_console, print_line, table_console
 from soulslab.cli.parameters import Flag, Game, PositiveFloat, Repeated, option_group, read_pairs
 from soulslab.errors import ConfigError
 
@@ -46,12 +46,10 @@ def watch(
         rate_hz: Updates per second.
         seconds: Stop after this time.
     """
-    from rich.console import Console
-
     from soulslab.siphon.terminal_output import watch as watch_game
 
     with open_game(game, flags, is_read_only=True, with_window=False) as session:
-        watch_game(session, Console(), rate_hz=rate_hz, seconds=seconds)
+        watch_game(session, plain_console(), rate_hz=rate_hz, seconds=seconds)
 
 
 @siphon.command
@@ -125,8 +123,6 @@ def record(
         attribute: Attribute to read; by default all; may be repeated.
         size_px: Width and height of the frames; by default, the size of the window.
     """
-    from rich.console import Console
-
     from soulslab.siphon.recording.recorder import RecordingOptions
     from soulslab.siphon.terminal_output import record as record_game
 
@@ -140,7 +136,7 @@ def record(
         max_duration_s=seconds or 0.0,
     )
     with open_game(game, flags, is_read_only=True, with_window=has_frames) as session:
-        record_game(session, file, options, Console())
+        record_game(session, file, options, plain_console())
 
 
 # --- scanning ------------------------------------------------------------------------------------------------

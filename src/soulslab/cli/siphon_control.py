@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from soulslab.cli.game_session import GameFlags, open_game
-from soulslab.cli.output import print_line
+from soulslab.cli.output import plain_console, print_line
 from soulslab.cli.parameters import Game, PositiveFloat
 
 if TYPE_CHECKING:
@@ -120,8 +120,6 @@ def shell(game: Game, *, flags: GameFlags = GameFlags()) -> None:
 
     Commands can also come from a pipe or a file; the first error then ends the shell.
     """
-    from rich.console import Console
-
     from soulslab.siphon.manual_control import Shell
     from soulslab.siphon.scanner.prompt import typed_lines
 
@@ -131,4 +129,4 @@ def shell(game: Game, *, flags: GameFlags = GameFlags()) -> None:
             profile, info = control.session.profile, control.session.info
             print_line(f"{profile.name}: process {info.pid}; help lists the commands")
         lines = typed_lines() if is_interactive else sys.stdin
-        Shell(control, Console(soft_wrap=True)).run(lines, is_interactive=is_interactive)
+        Shell(control, plain_console(soft_wrap=True)).run(lines, is_interactive=is_interactive)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import gymnasium
 import pytest
+from rich.table import Table
 
 import soulslab
 from benchmarks.commands import app as benchmarks
@@ -264,6 +265,15 @@ def test_tables_are_wide_without_a_terminal(monkeypatch):
     assert table_console().width == PIPE_COLUMNS
     monkeypatch.setenv("COLUMNS", "50")
     assert table_console().width == 50
+
+
+def test_tables_show_names_that_look_like_markup(monkeypatch, capsys):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    table = Table(title="[/b] of [red]")
+    table.add_row("[/red]", "run[1]:bee:")
+    table_console().print(table, "[/b]")
+    out = capsys.readouterr().out
+    assert all(text in out for text in ("[/b] of [red]", "[/red]", "run[1]:bee:"))
 
 
 def test_installed_command():

@@ -15,7 +15,7 @@ from soulslab.arena.knight_file import load_knight
 from soulslab.arena.live_fight import LiveFight, LiveFightOptions
 from soulslab.arena.window.key_log import KeyLogWriter
 from soulslab.fights.fit_recordings import read_recorded_fights
-from soulslab.fights.recording import fight_seeds
+from soulslab.fights.recording import FightRecorder, fight_seeds, record_fight
 from soulslab.learn.demonstrations.data_set_metadata import describe
 from soulslab.learn.demonstrations.reading import read_outcomes
 from soulslab.learn.policy import Policy, PolicyHeader
@@ -167,6 +167,13 @@ def test_wrong_usage(out, capsys, flags, code, said):
 def test_show_reports_a_missing_data_set(tmp_path, capsys):
     assert cli.run(["fights", "show", str(tmp_path)]) == cli.EXIT_FAILED
     assert "is not a data set" in capsys.readouterr().err
+
+
+def test_show_prints_a_player_whose_name_looks_like_markup(out, capsys):
+    with FightRecorder(out, "soulslab/Arena-v0", {}, "evaluation of run[/b]") as recorder:
+        record_fight(recorder, 0)
+    assert cli.run(["fights", "show", str(out)]) == cli.EXIT_OK
+    assert "evaluation of run[/b]" in capsys.readouterr().out
 
 
 def test_help_imports_no_large_packages():
