@@ -46,7 +46,7 @@ class FilmOptions(msgspec.Struct, frozen=True, kw_only=True):
 def film_policy(player: Player, path: Path, fight: dict[str, Any], film: FilmOptions) -> bool | None:
     """Play one fight with a policy and write it as an MP4 file; return whether the fight was won.
 
-    ``fight`` has the ``boss`` and ``phase`` to use instead of those of the training.
+    ``fight`` has the ``boss`` and ``phase`` to use instead of those of the training, and ``trust`` of `fight_options`.
 
     Raises IncompatibleCheckpointError if the policy cannot play the built-in fight, NoWinError without a win,
     VideoError if the video could not be encoded, and SiphonError if the window does not start.

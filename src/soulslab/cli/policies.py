@@ -110,7 +110,8 @@ def film(
     else:
         if environment.option:
             raise ConfigError("is for another environment; name it with --env", source="--option")
-        is_won = film_policy(player, file, {"boss": environment.boss, "phase": environment.phase}, options)
+        fight = {"boss": environment.boss, "phase": environment.phase, "trust": environment.trust}
+        is_won = film_policy(player, file, fight, options)
     result = {True: "a fight that was won", False: "a fight that was lost", None: "an episode"}[is_won]
     _log.info("%s: %s", file, result)
     return EXIT_OK

@@ -8,6 +8,7 @@ import gymnasium
 import pytest
 
 from soulslab import cli
+from soulslab.arena.boss_file import BOSS_DIR
 from soulslab.arena.vocabulary import NOTHING
 from soulslab.cli import evaluate
 from soulslab.cli.parameters import EnvironmentFlags
@@ -97,6 +98,27 @@ def test_another_environment_has_no_conditions_of_the_training():
 def test_the_window_is_filmed_without_the_name_of_an_environment(capsys):
     assert cli.run(["film", "judge", "--window", "--env", "soulslab/Arena-v0"]) == 2
     assert "--window: films the built-in fight; leave out --env" in capsys.readouterr().err
+
+
+def test_a_trusted_policy_is_filmed_with_its_boss_file(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("soulslab.video.HOLD_S", 0.1)
+    boss = tmp_path / "boss.toml"
+    boss.write_bytes((BOSS_DIR / "trickster.toml").read_bytes())
+    options = {"boss": str(boss), "phase": "1"}
+    q_policy(1, env_id=ARENA_ID, n_features=74, n_actions=20, env_options=options).save(tmp_path / "p.safetensors")
+    assert cli.run(["film", "p.safetensors"]) == cli.EXIT_USAGE
+    assert "trust the file with --trust" in capsys.readouterr().err
+    assert cli.run(["film", "p.safetensors", "--trust"]) == cli.EXIT_OK
+    assert Path("fight.mp4").stat().st_size > 0
+
+
+@pytest.mark.usefixtures("runs")
+def test_an_evaluation_is_not_recorded_into_an_existing_folder(tmp_path, capsys):
+    (tmp_path / "fights").mkdir()
+    (tmp_path / "fights" / "note").touch()
+    assert cli.run(["evaluate", "p1", "--record", "fights"]) == cli.EXIT_FAILED
+    words = "already exists; name another folder, or remove it; soulslab fights record --append adds to it"
+    assert words in capsys.readouterr().err
 
 
 def test_a_fight_that_an_evaluation_repeats_is_recorded_once():

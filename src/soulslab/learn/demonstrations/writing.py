@@ -88,7 +88,7 @@ class DemonstrationWriter:
         if is_continued:
             describe(folder).check_env(env.spec.id, options)
         elif folder.exists() and not _is_unused(folder):
-            problem = "already exists; name another folder, remove it, or add to it with --append"
+            problem = "already exists; name another folder, or remove it; soulslab fights record --append adds to it"
             raise DemonstrationError(folder, problem)
         for path in folder.parent.glob(f".{escape(folder.name)}.*.partial"):
             if is_held(path / _LOCK_NAME):
