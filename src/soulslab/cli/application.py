@@ -120,3 +120,8 @@ def run_app(application: App, tokens: Sequence[str], *, verbose: int = 0) -> int
         sys.stderr.write(f"{application.name[0]}: {missing or error}\n")
         is_usage = isinstance(error, (ConfigError, EnvironmentUsageError, gymnasium_error("UnregisteredEnv")))
         return EXIT_USAGE if is_usage else EXIT_FAILED
+    except OSError as error:  # such as a folder that is not readable, or a name that is too long
+        if verbose >= TRACEBACK_VERBOSITY or error.filename is None:
+            raise
+        sys.stderr.write(f"{application.name[0]}: {error.filename}: {error.strerror or error}\n")
+        return EXIT_FAILED

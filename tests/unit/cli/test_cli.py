@@ -1,5 +1,6 @@
 """The command line: output, errors and exit codes."""
 
+import errno
 import io
 import subprocess
 import sys
@@ -136,6 +137,54 @@ def test_errors_become_one_line_and_a_code(capsys, failing, error, code):
     assert cli.run(["doctor"]) == code
     lines = capsys.readouterr().err.splitlines()
     assert lines == [f"soulslab: {error}" if str(error) else "soulslab: interrupted"]
+
+
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["evaluate", LONG],
+        ["train", "--config", LONG],
+        ["train", "--resume", LONG],
+        ["play", "--policy", LONG],
+        ["film", LONG],
+        ["join", LONG, LONG, "--feature", "boss_hp", "--at-most", "0.5", "--out", "out.safetensors"],
+        ["remove-tokens", LONG],
+        ["fights", "show", LONG],
+        ["fights", "record", LONG],
+        ["boss", "fit", LONG, "--out", "boss.toml"],
+        ["tune", "--space", LONG, "--study", "study"],
+        ["siphon", "read", LONG],
+        ["siphon", "verify", LONG],
+        ["games", "check", LONG],
+        ["fleet", "status", LONG],
+        ["fleet", "invite", LONG, "name"],
+        ["arena", "--mask", LONG],
+    ],
+    ids=lambda arguments: " ".join(word for word in arguments if word != LONG),
+)
+def test_a_file_error_is_one_line(tmp_path, monkeypatch, capsys, arguments):
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(arguments) in {cli.EXIT_FAILED, cli.EXIT_USAGE}
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("soulslab: ")
+    assert "File name too long" in line
+
+
+def test_a_file_error_names_the_file(failing, capsys):
+    failing(PermissionError(errno.EACCES, "Permission denied", "runs/x"))
+    assert cli.run(["doctor"]) == cli.EXIT_FAILED
+    assert capsys.readouterr().err == "soulslab: runs/x: Permission denied\n"
+    with pytest.raises(PermissionError):
+        cli.run(["doctor", "-vv"])
+
+
+def test_a_file_error_without_a_file_is_not_hidden(failing):
+    failing(OSError(errno.EBADF, "Bad file descriptor"))
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        cli.run(["doctor"])
 
 
 def test_an_interrupt_while_the_program_loads_is_one_line():
