@@ -14,7 +14,7 @@ from cyclopts.validators import Number
 
 from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, counted, print_line, table_console
 from soulslab.cli.parameters import Flag, Overrides, PrometheusPort, Repeated, TokenFile, option_group, token_options
-from soulslab.cli.train import dashboard_beside, log_completion
+from soulslab.cli.train import check_resume, dashboard_beside, log_completion
 from soulslab.errors import ConfigError
 from soulslab.fleet.defaults import EPSILON_ALPHA, FROZEN_S, MAX_MEMORY_MB, SPOOL_MB
 
@@ -35,7 +35,7 @@ class LearnFlags:
     """The run and its server.
 
     Attributes:
-        config: TOML file of a run of Rainbow or PPO, or the name of a shipped config.
+        config: TOML file of a run of Rainbow or PPO, or the name of a shipped config; by default, rainbow.toml.
         overrides: Change one setting, as learner.lr=1e-4; may be repeated.
         run_dir: Folder of the run; its join file is join.toml.
         resume: Folder of a run to resume, of a fleet or of one process.
@@ -52,7 +52,7 @@ class LearnFlags:
         dashboard: Show the fleet in a browser until the learner ends; prints the link.
     """
 
-    config: Path = Path("rainbow.toml")
+    config: Path | None = None
     overrides: Overrides = None
     run_dir: Path | None = None
     resume: Path | None = None
@@ -81,6 +81,7 @@ def learn(*, flags: LearnFlags = LearnFlags()) -> int:
 
     if flags.listen and flags.redis is not None:
         raise ConfigError("has no meaning with --redis, because that server runs already", source="--listen")
+    check_resume(flags)
     overrides = flags.overrides or []
     folder = flags.resume or flags.run_dir
     if folder is None:
@@ -90,7 +91,7 @@ def learn(*, flags: LearnFlags = LearnFlags()) -> int:
         if not flags.trust:
             check_stored_settings(settings, folder / CONFIG_NAME, overrides)
     else:
-        settings = load_run_settings(config_path(flags.config), overrides)
+        settings = load_run_settings(config_path(flags.config or Path("rainbow.toml")), overrides)
     if flags.reward:
         _check_function_name(flags.reward, "--reward")
         settings = with_env_options(settings, {"reward": describe_function(flags.reward)})

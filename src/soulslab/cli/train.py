@@ -28,6 +28,7 @@ from soulslab.errors import ConfigError
 _log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
+    from soulslab.cli.fleet import LearnFlags
     from soulslab.learn.training import AnySettings
     from soulslab.learn.tuning.settings import TuneSettings
 
@@ -73,11 +74,8 @@ def train(*, flags: TrainFlags = TrainFlags()) -> int:
     from soulslab.learn.training import load_new_run_settings, load_run_settings
     from soulslab.learn.untrusted import check_stored_settings, trust_flag
 
+    check_resume(flags)
     resume = flags.resume
-    if resume is not None and (flags.config is not None or flags.run_dir is not None):
-        raise ConfigError(
-            "takes its settings and its folder from the run: no --config, no --run-dir", source="--resume"
-        )
     folder = resume or flags.run_dir or _new_folder("runs")
     if resume is not None:
         settings = load_run_settings(resume / CONFIG_NAME, flags.changes())
@@ -97,6 +95,14 @@ def train(*, flags: TrainFlags = TrainFlags()) -> int:
     if result.reason is StopReason.TIME:
         log_completion(f"soulslab train --resume {folder}{trust_flag(settings)}")
     return EXIT_OK
+
+
+def check_resume(flags: TrainFlags | LearnFlags) -> None:
+    """Raise `ConfigError` if the flags of a resumed run also name a config or a folder."""
+    if flags.resume is not None and (flags.config is not None or flags.run_dir is not None):
+        raise ConfigError(
+            "takes its settings and its folder from the run: no --config, no --run-dir", source="--resume"
+        )
 
 
 def log_completion(command: str) -> None:

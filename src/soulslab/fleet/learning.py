@@ -106,6 +106,8 @@ def learn(
         FleetError: The server does not start or cannot be reached.
         SoulslabError: See `soulslab.learn.train.train`.
     """
+    if not resume:  # a refused folder gets no credentials
+        RunFolder(run_dir, settings, is_fleet=True).close()
     folder = FleetFolder(run_dir)
     access = folder.make(redis, fleet.listen)
     is_given = folder.given() is not None

@@ -6,6 +6,7 @@ import pytest
 
 from soulslab import cli
 from soulslab.fleet import learning
+from soulslab.learn.checkpoint import CheckpointStore
 from soulslab.learn.run_folder import StopReason, TrainResult
 
 
@@ -28,3 +29,23 @@ def test_a_learner_that_was_stopped_says_how_to_resume_it(tmp_path, monkeypatch,
     caplog.set_level(logging.INFO)
     assert cli.run(["fleet", "learn", "--run-dir", str(folder)]) == code
     assert f"to resume: soulslab fleet learn --resume {folder}" in caplog.text
+
+
+@pytest.mark.parametrize("flags", [["--config", "rainbow.toml"], ["--run-dir", "other"]])
+def test_a_resumed_learner_takes_its_settings_and_its_folder_from_the_run(tmp_path, monkeypatch, capsys, flags):
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["fleet", "learn", "--resume", "run", *flags]) == cli.EXIT_USAGE
+    assert "--resume: takes its settings and its folder from the run" in capsys.readouterr().err
+
+
+def test_a_learner_leaves_no_credentials_in_a_run_that_it_refuses(tmp_path, capsys, caplog):
+    caplog.set_level(logging.INFO)
+    folder = tmp_path / "run"
+    checkpoints = folder / "checkpoints"
+    checkpoints.mkdir(parents=True)
+    CheckpointStore(checkpoints, 1).save(10, {}, {})
+    before = sorted(folder.rglob("*"))
+    assert cli.run(["fleet", "learn", "--run-dir", str(folder)]) == cli.EXIT_FAILED
+    assert "already holds a run; resume it, or choose another folder" in capsys.readouterr().err
+    assert sorted(folder.rglob("*")) == before
+    assert "games join with" not in caplog.text
