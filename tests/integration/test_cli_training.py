@@ -40,7 +40,8 @@ def test_train_resume_evaluate(tmp_path, trained, capsys):
     assert cli.run([*words, "--record", "judged"]) == 0
     assert "attacks (greedy)" in capsys.readouterr().out
     (row,) = json.loads((tmp_path / "report.json").read_text())
-    assert (row["actions"], row["phase"], row["n_fights"], row["boss"]) == ("greedy", "1", 6, "judge")
+    assert (row["actions"], row["n_fights"]) == ("greedy", 6)
+    assert (row["options"]["phase"], row["options"]["boss"]) == ("1", "judge")
     found = read_fight_set(tmp_path / "judged")
     fights = found.fights
     assert (found.player, len(fights)) == ("evaluation of run", 6)
@@ -92,8 +93,8 @@ def test_a_policy_of_the_simulator_fights_a_boss_of_a_real_game(tmp_path, traine
     words = ["evaluate", "run", "--env", IUDEX_DEMO_ID, "--option", "stand_in=true", "--fights", "2", "--greedy"]
     assert cli.run([*words, "--json", "report.json", "--record", "judged"]) == 0
     (row,) = json.loads((tmp_path / "report.json").read_text())
-    assert (row["env"], row["stand_in"], row["n_fights"]) == (IUDEX_DEMO_ID, True, 2)
-    assert "boss" not in row
+    assert (row["env"], row["options"]["stand_in"], row["n_fights"]) == (IUDEX_DEMO_ID, True, 2)
+    assert "boss" not in row["options"]
     fights = read_recorded_fights([tmp_path / "judged"])
     assert all(fight.moments["boss_hp"][0] == 1037 for fight in fights)
     # Both fights were played in one game, although the policy was trained in eight environments.

@@ -107,7 +107,7 @@ def evaluate(
             evaluations[selection] = evaluate_policy(policy, settings, sinks=[sink], record=record)
     for table in evaluation_tables(evaluations):
         table_console().print(table, "")
-    facts = {"env": env_id, **without_secrets(options), "seed": flags.seed}
+    facts = {"env": env_id, "options": without_secrets(options), "seed": flags.seed}
     write_json(flags.json, evaluation_rows(evaluations, facts))
     return EXIT_OK
 

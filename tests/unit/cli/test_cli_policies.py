@@ -6,6 +6,7 @@ from pathlib import Path
 
 import gymnasium
 import pytest
+from gymnasium.envs.classic_control import CartPoleEnv
 
 from soulslab import cli
 from soulslab.arena.boss_file import BOSS_DIR
@@ -46,8 +47,24 @@ def test_join_and_evaluate(tmp_path, capsys, caplog):
         flags = ["--fights", "4", "--greedy", "--json", name] + (["--phase", phase] if phase == "2" else [])
         assert cli.run(["evaluate", "judge.safetensors", *flags]) == 0
         (row,) = json.loads((tmp_path / name).read_text())
-        assert (row["env"], row["phase"], row["n_fights"]) == (ARENA_ID, phase, 4)
+        assert (row["env"], row["options"]["phase"], row["n_fights"]) == (ARENA_ID, phase, 4)
     assert "greedy" in capsys.readouterr().out
+
+
+def test_options_of_the_environment_have_their_own_table_in_the_json_file(tmp_path):
+    def make(actions, **options):
+        return CartPoleEnv(**options)
+
+    gymnasium.register("toys/Actions-v0", make)
+    try:
+        options = {"actions": "few"}
+        policy = q_policy(1, env_id="toys/Actions-v0", n_features=4, n_actions=2, env_options=options)
+        policy.save(tmp_path / "p.safetensors")
+        assert cli.run(["evaluate", "p.safetensors", "--fights", "1", "--greedy", "--json", "rows.json"]) == 0
+    finally:
+        del gymnasium.registry["toys/Actions-v0"]
+    (row,) = json.loads((tmp_path / "rows.json").read_text())
+    assert (row["actions"], row["options"]) == ("greedy", options)
 
 
 @pytest.mark.usefixtures("runs")
