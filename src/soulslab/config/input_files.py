@@ -58,10 +58,10 @@ def read_bytes(path: Path, max_bytes: int, fail: Fail, *, n_first_bytes: int | N
 
 
 def read_text(path: Path, fail: Fail, max_bytes: int = MAX_TEXT_BYTES) -> str:
-    """Read a UTF-8 file; see `read_bytes`."""
+    """Read a UTF-8 file, with or without a byte order mark; see `read_bytes`."""
     data = read_bytes(path, max_bytes, fail)
     try:
-        return data.decode("utf-8").replace("\r\n", "\n")
+        return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise fail(f"is not UTF-8 text (byte {error.start})") from error
 

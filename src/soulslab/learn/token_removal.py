@@ -75,7 +75,8 @@ def _clean_archive(file: Path) -> set[str]:
 def _clean_toml(file: Path) -> set[str]:
     """Remove the lines with a token, so that comments are kept."""
     try:
-        text = read_bytes(file, MAX_TEXT_BYTES, partial(CheckpointError, file)).decode("utf-8").replace("\r\n", "\n")
+        data = read_bytes(file, MAX_TEXT_BYTES, partial(CheckpointError, file))
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
         tables = parse_toml(text, partial(ConfigError, source=file))
     except (UnicodeDecodeError, ConfigError):
         return set()  # a file of another program; it is searched for the tokens later

@@ -32,6 +32,12 @@ def test_file_and_overrides(write):
     assert settings == Example(name="f", learner=Inner(lr=0.25, n_epochs=2), options={"boss": "judge", "pose": True})
 
 
+def test_a_byte_order_mark_is_not_part_of_the_file(write):
+    text = 'name = "f"\n[learner]\nlr = 0.5\n'
+    expected = load_settings(Example, write(text))
+    assert load_settings(Example, write(text.encode("utf-8-sig"))) == expected
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [

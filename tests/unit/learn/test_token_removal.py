@@ -61,6 +61,13 @@ def test_other_files_with_the_token_are_named(run_dir, monkeypatch, caplog):
     assert cli.run(["remove-tokens", str(run_dir)]) == cli.EXIT_OK
 
 
+def test_a_file_with_a_byte_order_mark(tmp_path):
+    file = tmp_path / "config.toml"
+    file.write_text(f'[env.options]\ntoken = "{TOKEN}"\nboss = "judge"\n', encoding="utf-8-sig")
+    assert remove_tokens(tmp_path) == ((file,), ())
+    assert file.read_text() == '[env.options]\nboss = "judge"\n'
+
+
 def test_a_data_set(tmp_path):
     spec = msgspec.json.encode({"id": "soulslab/ArenaLive-v0", "kwargs": {"token": TOKEN, "boss": "judge"}}).decode()
     (tmp_path / "metadata.json").write_bytes(msgspec.json.encode({"env_spec": spec, "total_episodes": 3}))

@@ -294,7 +294,7 @@ def read_token(file: Path) -> Secret:
     try:
         with file.open("rb") as stream:
             _check_owner(file, os.fstat(stream.fileno()))
-            token = stream.read(_MAX_BYTES).decode("utf-8").strip()
+            token = stream.read(_MAX_BYTES).decode("utf-8-sig").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(

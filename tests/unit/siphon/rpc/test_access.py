@@ -205,6 +205,11 @@ def test_a_token_file_is_read(token_file):
     assert read_token(token_file).reveal() == "a-token-of-some-length"
 
 
+def test_a_byte_order_mark_is_not_part_of_the_token(token_file):
+    token_file.write_text("a-token-of-some-length\n", encoding="utf-8-sig")
+    assert read_token(token_file).reveal() == "a-token-of-some-length"
+
+
 @pytest.mark.parametrize("mode", [0o602, 0o620, 0o666])
 def test_a_token_file_that_others_may_write_is_refused(token_file, mode):
     token_file.chmod(mode)
