@@ -36,7 +36,7 @@ from soulslab.errors import DemonstrationError, EnvironmentUsageError, KeyLogErr
 from soulslab.learn.demonstrations.data_set_metadata import describe
 from soulslab.learn.demonstrations.recorded_episode import RECORDING, Episode, PolicyActor, is_duel, play_episode, stack
 from soulslab.learn.demonstrations.writing import DemonstrationWriter
-from soulslab.learn.environment import environment_seed, sizes_of_one
+from soulslab.learn.environment import environment_seed, register_environment, sizes_of_one
 from soulslab.learn.policy_header import Player
 from soulslab.learn.settings import EnvSettings
 from soulslab.play.terminal_game import Tally, play_in_terminal
@@ -46,7 +46,8 @@ SEEDS: Final = 2**31
 
 
 def make_fight(env_id: str, options: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
-    """Return an environment to record; raises `EnvironmentUsageError` if an option is wrong."""
+    """Return an environment to record; raises `EnvironmentUsageError` if an option or the module of the id is wrong."""
+    register_environment(env_id)
     try:
         return gymnasium.make(env_id, **options)
     except TypeError as error:

@@ -66,7 +66,7 @@ def make_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> VectorE
     This is the vector version of the environment if it supports same-step autoreset, else Gymnasium's
     ``SyncVectorEnv``. An id ``module:id`` imports a module that registers it. Raises ConfigError for an option that
     soulslab sets itself, EnvironmentUsageError if the actions are not discrete, the observations are neither flat nor
-    pixels, or the environment does not accept an option.
+    pixels, or the environment does not accept an option, or there is no such module.
     """
     env = make_any_vector(env_id, n_envs, options)
     try:
@@ -82,9 +82,7 @@ def make_any_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> Vec
     for name in options:
         if name in _RESERVED:
             raise ConfigError(f"is not an option of the environment; {_RESERVED[name]}", path=f"env.options.{name}")
-    module, _, name = env_id.rpartition(":")
-    if module:  # Gymnasium's notation "module:id"; importing the module registers the id
-        importlib.import_module(module)
+    name = register_environment(env_id)
     mode, vector_arguments = "sync", {"autoreset_mode": AutoresetMode.SAME_STEP}
     own: dict[str, Any] = {}
     accepted = _vector_parameters(gymnasium.spec(name))
@@ -103,6 +101,24 @@ def make_any_vector(env_id: str, n_envs: int, options: Mapping[str, Any]) -> Vec
         raise EnvironmentUsageError(
             f"{env_id}: cannot be made with the options {', '.join(options) or '(none)'}: {error}; check env.options"
         ) from error
+
+
+def register_environment(env_id: str) -> str:
+    """Import the module of an id in Gymnasium's notation ``module:id``, which registers it, and return the id alone.
+
+    Raises EnvironmentUsageError if there is no such module.
+    """
+    module, _, name = env_id.rpartition(":")
+    if module:
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{module}.".startswith(f"{error.name}."):  # an import in the module failed
+                raise
+            raise EnvironmentUsageError(
+                f"{env_id}: there is no module {error.name!r}; check --env or env.id, or install its package"
+            ) from error
+    return name
 
 
 def sizes(env: VectorEnv[Any, Any, Any]) -> Sizes:

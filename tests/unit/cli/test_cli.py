@@ -244,6 +244,8 @@ def test_train_settings_mistakes(tmp_path, monkeypatch, capsys):
     ("arguments", "words", "code"),
     [
         (["--env", "nope-v0"], "`nope` doesn't exist", 2),
+        (["--env", "nope:Nope-v0"], "nope:Nope-v0: there is no module 'nope'; check --env", 2),
+        (["--env", "soulslab.nope.games:Nope-v0"], "there is no module 'soulslab.nope'", 2),
         (["--set", "env.options.boss=jugde"], "did you mean 'judge'", 2),
         (["--set", "env.options.num_envs=3"], "env.options.num_envs: is not an option", 2),
         (["--env", "CartPole-v1", "--set", "env.options.boss=judge"], "keyword argument 'boss'", 2),
@@ -255,6 +257,25 @@ def test_a_training_that_does_not_start_creates_no_files(tmp_path, monkeypatch, 
     assert cli.run(["train", *arguments]) == code
     assert words in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["evaluate", "judge", "--fights", "1"], ["film", "judge"], ["fights", "record", "out", "--player", "probe"]],
+    ids=lambda words: words[0],
+)
+def test_an_environment_of_an_unknown_module_is_wrong_usage(tmp_path, monkeypatch, capsys, words):
+    monkeypatch.chdir(tmp_path)
+    assert cli.run([*words, "--env", "nope:Nope-v0"]) == 2
+    assert "soulslab: nope:Nope-v0: there is no module 'nope'; check --env" in capsys.readouterr().err
+
+
+def test_a_missing_import_of_the_module_of_an_environment_is_not_hidden(tmp_path, monkeypatch):
+    (tmp_path / "my_games.py").write_text("import my_missing_package\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="my_missing_package"):
+        cli.run(["train", "--env", "my_games:Game-v0"])
 
 
 def test_evaluate_checks_the_json_file_first(tmp_path, monkeypatch, capsys):
