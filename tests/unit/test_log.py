@@ -45,6 +45,19 @@ def test_records_reach_standard_error_once(capsys):
     assert captured.err.count("saved") == 1
 
 
+@pytest.mark.parametrize("verbosity", [0, 1, 2])
+def test_a_message_is_one_line_of_any_length(monkeypatch, capsys, verbosity):
+    monkeypatch.setenv("COLUMNS", "40")
+    command = f"soulslab train --resume /{'folder/' * 20}run --trust"
+    configure(verbosity)
+    logging.getLogger("soulslab.x").info("to resume: %s", command)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("INFO ")
+    assert f"to resume: {command}" in line
+    assert (":" in line.partition("to resume")[0]) == (verbosity > 0)  # the time
+    assert ("test_log.py:" in line) == (verbosity > 1)
+
+
 def test_import_configures_nothing():
     code = "import logging, soulslab, soulslab.log, soulslab.cli; print(logging.getLogger().handlers)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

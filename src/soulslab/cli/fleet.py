@@ -15,6 +15,7 @@ from cyclopts.validators import Number
 from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, counted, print_line, table_console
 from soulslab.cli.parameters import Flag, Overrides, PrometheusPort, Repeated, TokenFile, option_group, token_options
 from soulslab.cli.train import check_resume, dashboard_beside, log_completion
+from soulslab.config.shell_words import shell_word
 from soulslab.errors import ConfigError
 from soulslab.fleet.defaults import EPSILON_ALPHA, FROZEN_S, MAX_MEMORY_MB, SPOOL_MB
 
@@ -109,7 +110,7 @@ def learn(*, flags: LearnFlags = LearnFlags()) -> int:
         )
     won = f", {100 * result.win_rate:.1f} % of fights won" if result.win_rate is not None else ""
     _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
-    again = f"soulslab fleet learn --resume {folder}{trust_flag(settings)}{_changed_flags(fleet_settings)}"
+    again = f"soulslab fleet learn --resume {shell_word(folder)}{trust_flag(settings)}{_changed_flags(fleet_settings)}"
     if result.reason in (StopReason.INTERRUPTED, StopReason.REQUESTED):
         _log.info("to resume: %s", again)
     if result.reason is StopReason.TIME:

@@ -23,6 +23,7 @@ from soulslab.cli.parameters import (
     token_options,
     token_overrides,
 )
+from soulslab.config.shell_words import shell_word
 from soulslab.errors import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -90,10 +91,10 @@ def train(*, flags: TrainFlags = TrainFlags()) -> int:
     won = f", {100 * result.win_rate:.1f} % of fights won" if result.win_rate is not None else ""
     _log.info("%s: %d steps in %.0f s%s; %s", result.reason, result.env_steps, result.train_seconds, won, folder)
     if result.reason is StopReason.INTERRUPTED:
-        _log.info("to resume: soulslab train --resume %s%s", folder, trust_flag(settings))
+        _log.info("to resume: soulslab train --resume %s%s", shell_word(folder), trust_flag(settings))
         return EXIT_INTERRUPTED
     if result.reason is StopReason.TIME:
-        log_completion(f"soulslab train --resume {folder}{trust_flag(settings)}")
+        log_completion(f"soulslab train --resume {shell_word(folder)}{trust_flag(settings)}")
     return EXIT_OK
 
 
@@ -138,10 +139,10 @@ def demo(
         report = run_demo(config_path(config), run_dir, overrides or [], is_trusted=trust)
     if report is None:
         needed = trust_flag(load_run_settings(run_dir / CONFIG_NAME))
-        _log.info("to resume: soulslab demo --run-dir %s%s", run_dir, needed)
+        _log.info("to resume: soulslab demo --run-dir %s%s", shell_word(run_dir), needed)
         return EXIT_INTERRUPTED
     print_line(f"{report.line()}; see {run_dir}")
-    _log.info("to see the run in a browser: soulslab dashboard %s", run_dir.parent)
+    _log.info("to see the run in a browser: soulslab dashboard %s", shell_word(run_dir.parent))
     return EXIT_OK
 
 
@@ -226,11 +227,11 @@ def tune(
     table_console().print(study_report(result))
     _log.info("%s; see %s", summary(result), folder)
     if result.is_interrupted:
-        _log.info("to resume: soulslab tune --study %s%s", folder, trust_flag(settings))
+        _log.info("to resume: soulslab tune --study %s%s", shell_word(folder), trust_flag(settings))
         return EXIT_INTERRUPTED
     if result.best is None:
         return EXIT_FAILED
-    _log.info("to train with the best settings: soulslab train --config %s", folder / BEST_NAME)
+    _log.info("to train with the best settings: soulslab train --config %s", shell_word(folder / BEST_NAME))
     return EXIT_OK
 
 

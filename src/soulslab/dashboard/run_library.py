@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from soulslab.config.loading import read_toml
+from soulslab.config.shell_words import shell_word
 from soulslab.dashboard.run_log import DECISION_S, RunLog, last_evaluation, read_ends, win_rate_window
 from soulslab.dashboard.run_starter import LOG_NAME, RunStarter
 from soulslab.errors import ConfigError, SoulslabError
@@ -198,7 +199,7 @@ class RunLibrary:
             # A trial that is stopped ends the study, as Ctrl-C does.
             return Controls(False, False, f"This run belongs to the study {study.name}, which starts and ends it.")
         if has_ended and (folder / FLEET_NAME).is_dir():
-            return Controls(False, False, f"Resume this fleet with: soulslab fleet learn --resume {folder}")
+            return Controls(False, False, f"Resume this fleet with: soulslab fleet learn --resume {shell_word(folder)}")
         return Controls(is_running, has_ended)
 
     def resume(self, run_id: str) -> None:

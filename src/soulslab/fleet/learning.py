@@ -16,6 +16,7 @@ import msgspec
 from redis import Redis
 from redis.exceptions import RedisError, ResponseError
 
+from soulslab.config.shell_words import shell_word
 from soulslab.errors import ConfigError
 from soulslab.fleet.access import Access, Keys, connect, refuse_open_server, server_errors, write
 from soulslab.fleet.fleet_actor import FleetActor
@@ -136,7 +137,7 @@ def learn(
                 watched = parts.enter_context(closing(connect(access)))
                 parts.enter_context(closing(_Watcher(lambda: _restore_users(watched, folder, access.run))))
             write(client, "SET", Keys(access.run).control, msgspec.json.encode(Control()))
-        _log.info("games join with: soulslab fleet play %s", run_dir / JOIN_NAME)
+        _log.info("games join with: soulslab fleet play %s", shell_word(run_dir / JOIN_NAME))
         result = train(settings, run_dir, resume=resume, sinks=sinks, fleet=run)
         if result.reason is not StopReason.INTERRUPTED:
             _end_games(client, access.run)

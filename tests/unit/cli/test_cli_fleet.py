@@ -1,20 +1,25 @@
 """The commands of a fleet, without a server."""
 
 import logging
+import shlex
 
 import pytest
 
 from soulslab import cli
-from soulslab.fleet import learning
 from soulslab.learn.checkpoint import CheckpointStore
 from soulslab.learn.run_folder import StopReason, TrainResult
 
 
 @pytest.mark.parametrize(
-    ("reason", "code"), [(StopReason.INTERRUPTED, cli.EXIT_INTERRUPTED), (StopReason.REQUESTED, cli.EXIT_OK)]
+    ("command", "reason", "code"),
+    [
+        ("fleet learn", StopReason.INTERRUPTED, cli.EXIT_INTERRUPTED),
+        ("fleet learn", StopReason.REQUESTED, cli.EXIT_OK),
+        ("train", StopReason.INTERRUPTED, cli.EXIT_INTERRUPTED),
+    ],
 )
-def test_a_learner_that_was_stopped_says_how_to_resume_it(tmp_path, monkeypatch, caplog, reason, code):
-    folder = tmp_path / "run"
+def test_a_learner_that_was_stopped_says_how_to_resume_it(tmp_path, monkeypatch, caplog, command, reason, code):
+    folder = tmp_path / "my run"
     result = TrainResult(
         reason=reason,
         env_steps=10,
@@ -25,10 +30,12 @@ def test_a_learner_that_was_stopped_says_how_to_resume_it(tmp_path, monkeypatch,
         milestones=(),
         policy_path=folder / "policy.safetensors",
     )
-    monkeypatch.setattr(learning, "learn", lambda *_, **__: result)
+    for learner in ("soulslab.fleet.learning.learn", "soulslab.learn.train.train"):
+        monkeypatch.setattr(learner, lambda *_, **__: result)
     caplog.set_level(logging.INFO)
-    assert cli.run(["fleet", "learn", "--run-dir", str(folder)]) == code
-    assert f"to resume: soulslab fleet learn --resume {folder}" in caplog.text
+    assert cli.run([*command.split(), "--run-dir", str(folder)]) == code
+    printed = caplog.messages[-1].removeprefix("to resume: ")
+    assert shlex.split(printed) == ["soulslab", *command.split(), "--resume", str(folder)]
 
 
 @pytest.mark.parametrize("flags", [["--config", "rainbow.toml"], ["--run-dir", "other"]])

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 from nicegui import ui
 
+from soulslab.config.shell_words import shell_word
 from soulslab.dashboard.pages.frame import RESPONSE_TIMEOUT_S, UNKNOWN, Site, empty_state, frame, run_path, tiles
 from soulslab.dashboard.pages.live_page import add_live_view
 from soulslab.dashboard.recorded_fights import (
@@ -62,7 +63,7 @@ def add(site: Site) -> None:
             ui.html("<h1>Recorded fights</h1>", sanitize=False)
             found = await asyncio.to_thread(find_fight_sets, site.library)
             if not found:
-                command = f"soulslab fights record {site.library.root / 'fights'} --fights 20"
+                command = f"soulslab fights record {shell_word(site.library.root / 'fights')} --fights 20"
                 text = f"{site.library.root} has no data set and no run with evaluations. Record fights:"
                 empty_state("No recorded fights yet", text, command)
             rows = await asyncio.to_thread(lambda: [_set_row(name, folder) for name, folder in found.items()])

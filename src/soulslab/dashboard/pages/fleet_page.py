@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 
 from nicegui import ui
 
+from soulslab.config.shell_words import shell_word
 from soulslab.dashboard.live_relay import FRAMES_EVERY_S, feed_path
 from soulslab.dashboard.pages.frame import (
     REFRESH_S,
@@ -60,7 +61,7 @@ def add(site: Site) -> None:
             ui.html("<h1>Fleets</h1>", sanitize=False)
             found = await asyncio.to_thread(find_fleets, site)
             if not found:
-                command = f"soulslab fleet learn --run-dir {site.library.root / 'first'}"
+                command = f"soulslab fleet learn --run-dir {shell_word(site.library.root / 'first')}"
                 empty_state("No fleet yet", f"No run in {site.library.root} has a fleet. Start one:", command)
             items = [f'<li><a href="/fleet/{quote(name)}">{escape(name)}</a></li>' for name in found]
             ui.html(f'<ul class="links">{"".join(items)}</ul>', sanitize=False)
@@ -108,9 +109,10 @@ class _FleetView:
             found = await asyncio.to_thread(_read, self._folder)
         except SoulslabError as error:
             self._state.content = '<span class="state stopped">not reachable</span>'
+            command = f"soulslab fleet learn --resume {shell_word(self._folder)}"
             self._tiles.content = (
                 f'<section class="empty"><h2>The fleet does not answer</h2><div>{escape(str(error))}</div>'
-                f"<div>Continue it:</div><pre>{escape(f'soulslab fleet learn --resume {self._folder}')}</pre></section>"
+                f"<div>Continue it:</div><pre>{escape(command)}</pre></section>"
             )
             self._games.content = ""
             return
@@ -198,7 +200,7 @@ def games_html(games: tuple[Lease, ...], run_dir: Path, run_id: str, frames: Map
     none yet, None for a game whose picture is not fetched.
     """
     if not games:
-        command = escape(f"soulslab fleet play {run_dir / 'join.toml'}")
+        command = escape(f"soulslab fleet play {shell_word(run_dir / 'join.toml')}")
         return (
             '<section class="empty"><h2>No game plays</h2><div>Start games on this machine, or copy the join file to '
             f"another one:</div><pre>{command}</pre></section>"

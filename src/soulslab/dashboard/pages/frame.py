@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from nicegui import context, ui
 
+from soulslab.config.shell_words import shell_word
 from soulslab.dashboard.charts import DARK, LIGHT, Theme
 from soulslab.dashboard.live_relay import LiveRelays
 from soulslab.dashboard.run_library import STATE_MEANINGS, RunLibrary, RunState
@@ -127,7 +128,7 @@ def no_runs_yet(site: Site) -> None:
     empty_state(
         "No runs yet",
         f"{site.library.root} has no runs. Start one, and it appears here:",
-        f"soulslab train --config demo.toml --run-dir {site.library.root / 'first'}",
+        f"soulslab train --config demo.toml --run-dir {shell_word(site.library.root / 'first')}",
     )
 
 

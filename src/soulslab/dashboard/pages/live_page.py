@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 
 from nicegui import ui
 
+from soulslab.config.shell_words import shell_word
 from soulslab.dashboard.live_relay import feed_path
 from soulslab.dashboard.pages.frame import RESPONSE_TIMEOUT_S, Site, empty_state, frame, reload_when, run_path
 from soulslab.dashboard.scene_view import N_HIDDEN
@@ -54,7 +55,7 @@ def add(site: Site) -> None:
             if (folder / POLICY_NAME).exists() and not game:
                 idle = (
                     "No fight is shown now. It appears when the run trains. To watch its policy: "
-                    f"soulslab play --policy {folder} --dashboard"
+                    f"soulslab play --policy {shell_word(folder)} --dashboard"
                 )
             add_live_view(f"/feed/{quote(run_id)}?{urlencode({'game': game})}", idle)
 

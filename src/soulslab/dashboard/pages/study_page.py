@@ -11,6 +11,7 @@ from urllib.parse import quote
 import numpy as np
 from nicegui import ui
 
+from soulslab.config.shell_words import shell_word
 from soulslab.dashboard.charts import Line, bar_options, chart_options
 from soulslab.dashboard.pages.frame import (
     REFRESH_S,
@@ -68,7 +69,8 @@ def add(site: Site) -> None:
             ui.html("<h1>Studies</h1>", sanitize=False)
             found = await asyncio.to_thread(find_studies, site.library.root)
             if not found:
-                command = f"soulslab tune --study {site.library.root / 'first'} --search learner.lr=1e-4..1e-2:log"
+                study = shell_word(site.library.root / "first")
+                command = f"soulslab tune --study {study} --search learner.lr=1e-4..1e-2:log"
                 empty_state("No studies yet", f"{site.library.root} has no studies. Start one:", command)
             items = [f'<li><a href="/study/{quote(name)}">{escape(name)}</a></li>' for name in found]
             ui.html(f'<ul class="links">{"".join(items)}</ul>', sanitize=False)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from soulslab.config import dump_settings
+from soulslab.config.shell_words import shell_word
 from soulslab.errors import ChannelError, StudyError
 from soulslab.learn.archive import remove_temporary_files, write_atomically, writing
 from soulslab.learn.process_lock import ProcessLock
@@ -82,7 +83,8 @@ class StudyFolder:
                     raise StudyError(
                         self.path,
                         f"holds a study with {name} = {was}, but now it is {now}; "
-                        f"resume it with: soulslab tune --study {self.path}, or start a new study in another folder",
+                        f"resume it with: soulslab tune --study {shell_word(self.path)}, or start a new study in "
+                        "another folder",
                     )
 
     def __enter__(self) -> StudyFolder:
