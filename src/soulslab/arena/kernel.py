@@ -10,12 +10,14 @@ import gc
 import hashlib
 import logging
 import os
+import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, ParamSpec, TypeVar
+from typing import IO, Any, ParamSpec, TextIO, TypeVar
 
 import numba as nb
 from numba.core.registry import CPUDispatcher
@@ -36,6 +38,8 @@ _TARGET_OPTIONS = {
     "no_cfunc_wrapper": True,  # nothing passes kernels to C
 }
 LOCK_NAME = "compile.lock"
+#: Number of compiled functions after which a line says how many they are, on standard error that is no terminal.
+LINE_EVERY = 20
 _log = logging.getLogger(__name__)
 
 
@@ -76,10 +80,16 @@ def _compiled(kind: type[_Kernel], function: Callable[P, R], options: dict[str, 
 class _Kernel(CPUDispatcher):
     """A compiled function that reports its compilation."""
 
+    _cache_misses: Counter[Any]
+
     def compile(self, sig: Any) -> Any:
         """Load or compile the code for the argument types of a call."""
         with _compilation.function():
-            return super().compile(sig)
+            n_compiled = self._cache_misses.total()
+            code = super().compile(sig)
+            if self._cache_misses.total() > n_compiled:
+                _compilation.count()
+            return code
 
 
 class _Rule(_Kernel):
@@ -103,7 +113,7 @@ class _Cache(KernelCache):
 
 
 class _Compilation:
-    """The compilation in this process: its lock, and its messages in the log."""
+    """The compilation in this process: its lock, and its messages in the log or on standard error."""
 
     def __init__(self) -> None:
         self._thread = threading.RLock()
@@ -111,7 +121,6 @@ class _Compilation:
         self._depth = 0
         self._n_functions = 0
         self._is_announced = False
-        self._started_s = 0.0
 
     @contextmanager
     def function(self) -> Iterator[None]:
@@ -120,9 +129,18 @@ class _Compilation:
             if self._depth == 0:
                 yield from self._outermost()
             else:  # a function that is loaded from the cache does not load the functions that it calls
-                self._n_functions += 1
                 self._announce()
                 yield
+
+    def count(self) -> None:
+        """Count a function that was compiled."""
+        self._n_functions += 1
+        n, stream = self._n_functions, _terminal()
+        if stream is not None:
+            stream.write(f"\rfunctions compiled: {n}")
+            stream.flush()
+        elif n % LINE_EVERY == 0 and not _log.hasHandlers():
+            _say(f"{n} functions compiled")
 
     def lock_machine(self) -> bool:
         """Wait until no other process compiles; return whether this call acquired the lock.
@@ -138,7 +156,7 @@ class _Compilation:
         return True
 
     def _outermost(self) -> Iterator[None]:
-        self._depth, self._n_functions, self._started_s = 1, 0, time.monotonic()
+        self._depth, n_before, started_s = 1, self._n_functions, time.monotonic()
         # numba creates millions of small objects that stay alive; without garbage collection it takes 10 % less time.
         had_gc = gc.isenabled()
         gc.disable()
@@ -151,15 +169,36 @@ class _Compilation:
             if self._lock is not None:
                 self._lock.close()
                 self._lock = None
-            if self._n_functions:
-                took_s = time.monotonic() - self._started_s
-                _log.debug("compiled %d functions in %.1f s", self._n_functions, took_s)
+            if n := self._n_functions - n_before:
+                if (stream := _terminal()) is not None:
+                    stream.write(f"\r{'':40}\r")  # removes the count
+                    stream.flush()
+                _log.debug("compiled %d functions in %.1f s", n, time.monotonic() - started_s)
 
     def _announce(self) -> None:
         """Report the compilation once: a process compiles several kernels, each at its first call."""
         if not self._is_announced:
             self._is_announced = True
-            _log.info("compiling the rules of the fight, once per machine; this takes about 10 s")
+            text = "compiling the rules of the fight, once per machine; this takes about 10 s"
+            if _log.hasHandlers():
+                _log.info(text)
+            else:
+                _say(text)
+
+
+def _say(text: str) -> None:
+    """Write a line to standard error, for a program that has not configured logging."""
+    if sys.stderr is not None:  # as in a Windows program without a console
+        sys.stderr.write(f"soulslab: {text}\n")
+
+
+def _terminal() -> TextIO | None:
+    """Return the terminal to which a count may be written; None if there is none, or the log hides the message."""
+    stream = sys.__stderr__
+    # A progress bar of rich replaces sys.stderr while it is shown.
+    if stream is None or stream is not sys.stderr or not stream.isatty():
+        return None
+    return stream if not _log.hasHandlers() or _log.isEnabledFor(logging.INFO) else None
 
 
 _compilation = _Compilation()

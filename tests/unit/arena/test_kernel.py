@@ -1,4 +1,5 @@
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -81,6 +82,65 @@ def test_processes_that_start_together_compile_once(tmp_path):
     ends = [worker.communicate(timeout=PATIENCE_S) for worker in workers]
     assert sorted(out.strip() for out, _ in ends) == ["0", "0", "1"], ends
     assert "".join(said for _, said in ends).count("compiling the rules of the fight, once per machine") == 1
+
+
+#: Compiles a kernel of 22 functions, in a process whose logging is configured by the code before it.
+FUNCTIONS = """
+from soulslab.arena.kernel import kernel, rule
+@rule
+def rule_0(x):
+    return x
+{rules}
+@kernel
+def run(x):
+    return rule_20(x)
+print("result", run(0))
+"""
+RULES = "".join(f"@rule\ndef rule_{n}(x):\n    return rule_{n - 1}(x) + 1\n" for n in range(1, 21))
+ANNOUNCED = "compiling the rules of the fight, once per machine; this takes about 10 s"
+
+
+def compiling(tmp_path, logging_setup):
+    """Return a command that compiles, and its environment, with an empty cache in a folder."""
+    program = tmp_path / "program.py"
+    program.write_text(f"import logging\n{logging_setup}{FUNCTIONS.format(rules=RULES)}")
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "COLUMNS": "200"}
+    return [sys.executable, str(program)], {**environment, "NUMBA_DISABLE_JIT": "0"}
+
+
+@pytest.mark.parametrize(
+    ("logging_setup", "lines"),
+    [
+        ("", [f"soulslab: {ANNOUNCED}", "soulslab: 20 functions compiled"]),
+        ("logging.basicConfig(level=logging.INFO, format='%(message)s')", [ANNOUNCED]),
+        ("logging.basicConfig()", []),  # only warnings
+    ],
+)
+def test_a_compilation_is_announced_once(tmp_path, logging_setup, lines):
+    command, environment = compiling(tmp_path, logging_setup)
+    for expected in (lines, []):  # the second process loads the functions from the cache
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout == "result 20\n"
+        assert done.stderr.splitlines() == expected
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize("logging_setup", ["", "from soulslab.log import configure; configure()"])
+def test_a_terminal_shows_the_number_of_compiled_functions(tmp_path, logging_setup):
+    from support.pty import Pty  # noqa: PLC0415 - only on POSIX
+
+    command, environment = compiling(tmp_path, logging_setup)
+    terminal = Pty(columns=200)
+    subprocess.run(command, env=environment, stderr=terminal.slave, stdout=subprocess.DEVNULL, check=True)
+    terminal.wait_for(r"functions compiled: 22\r +\r")
+    shown = terminal.output()
+    assert shown.count("compiling the rules of the fight") == 1
+    assert re.findall(r"\rfunctions compiled: (\d+)", shown) == [str(n) for n in range(1, 23)]
+    end = terminal.position()
+    subprocess.run(command, env=environment, stderr=terminal.slave, stdout=terminal.slave, check=True)
+    terminal.wait_for("result 20", after=end)
+    assert terminal.output()[end:].strip() == "result 20"
+    terminal.close()
 
 
 def test_a_rule_that_python_calls_is_an_error_and_no_crash():
