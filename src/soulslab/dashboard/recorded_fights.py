@@ -95,16 +95,6 @@ class FightSet(msgspec.Struct, frozen=True, kw_only=True):
         return self.env_id == ARENA_ID and fight.seed is not None and not any(find_decisions("", self.options))
 
 
-class _Outcome(msgspec.Struct, frozen=True):
-    """Metadata of a fight in a data set; data sets of other programs may have another type of seed."""
-
-    total_steps: int = 0
-    seed: int | str | None = None
-    total_reward: float | None = None
-    is_won: bool | None = None
-    killed_by: str = ""
-
-
 def find_data_sets(root: Path) -> dict[str, Path]:
     """Return the folders of the data sets below a folder, by their path relative to it; the root may be one."""
     found = {}
@@ -161,20 +151,16 @@ def _fights_of_run(folder: Path) -> FightSet:
 def _fights_of_data_set(folder: Path) -> FightSet:
     data = describe(folder)
     fights = []
-    for number, row in enumerate(read_outcomes(data)):
-        try:
-            outcome = msgspec.convert(row, _Outcome)
-        except msgspec.ValidationError as error:
-            raise DemonstrationError(folder, f"has malformed metadata: {error}", episode=number) from error
-        seed = outcome.seed if isinstance(outcome.seed, int) and outcome.seed >= 0 else None
+    for number, outcome in enumerate(read_outcomes(data)):
+        seed = outcome.get("seed")
         fights.append(
             RecordedFight(
                 number=number,
-                n_steps=outcome.total_steps,
-                seed=seed,
-                total_return=outcome.total_reward,
-                is_won=outcome.is_won,
-                killed_by=outcome.killed_by,
+                n_steps=outcome.get("total_steps", 0),
+                seed=seed if isinstance(seed, int) and seed >= 0 else None,
+                total_return=outcome.get("total_reward"),
+                is_won=outcome.get("is_won"),
+                killed_by=outcome.get("killed_by", ""),
             )
         )
     return FightSet(

@@ -1,11 +1,13 @@
 """Recording of fights of the reference player, a policy and a person."""
 
+import os
 import signal
 import subprocess
 import sys
 from itertools import islice
 
 import gymnasium
+import h5py
 import numpy as np
 import pytest
 
@@ -275,6 +277,29 @@ def test_a_fight_is_recorded_once(out):
         assert not recorder.writer.is_recorded(other)
         assert fight_seeds(3, 3, fight_seeds(3, 1)) == fight_seeds(3, 4)[1:]
     assert describe(out).n_episodes == 1
+
+
+def change_name(path):
+    """Change the name of an attribute to one that is not UTF-8."""
+    path.write_bytes(path.read_bytes().replace(b"total_steps", b"total_\xff\xffeps"))
+
+
+def change_seed(path):
+    with h5py.File(path, "a") as file:
+        file["episode_0"].attrs["seed"] = [1, 2]
+
+
+@pytest.mark.parametrize("damage", [change_name, change_seed, lambda path: os.truncate(path, 3000)])
+def test_a_damaged_data_set_is_not_extended(out, damage):
+    with FightRecorder(out, ARENA_ID, ARENA, "reference") as recorder:
+        record_fight(recorder, 0)
+    path = out / "main_data.hdf5"
+    damage(path)
+    damaged = path.read_bytes()
+    with pytest.raises(DemonstrationError, match="is damaged, truncated or not a set of episodes"):
+        FightRecorder(out, ARENA_ID, ARENA, "reference", is_continued=True)
+    assert path.read_bytes() == damaged
+    assert list(out.parent.iterdir()) == [out]
 
 
 def test_a_recording_that_fails_before_its_first_fight_leaves_no_files(tmp_path):

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
+import msgspec
 import numpy as np
 from gymnasium import Space
 from gymnasium.spaces import Box, Discrete
@@ -28,10 +29,27 @@ from soulslab.learn.inputs import ExtraInputs, Layout, Observer
 from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
 from soulslab.learn.settings import EnvSettings
 
-_DAMAGE: Final = (OSError, KeyError, ValueError, TypeError, AssertionError, RuntimeError, IndexError, AttributeError)
+_DAMAGE: Final = (
+    OSError,
+    LookupError,
+    ValueError,
+    TypeError,
+    AssertionError,
+    RuntimeError,
+    AttributeError,
+    msgspec.ValidationError,
+)
 """Errors that are raised for a damaged file."""
 
-_OUTCOMES: Final = ("total_steps", "seed", "total_reward", "is_won", "killed_by")
+
+class RecordedOutcome(TypedDict, total=False):
+    """Attributes of an episode that are known; data sets of other programs may have another type of seed."""
+
+    total_steps: int
+    seed: int | str
+    total_reward: float
+    is_won: bool
+    killed_by: str
 
 
 def read_demonstrations(
@@ -106,12 +124,19 @@ def read_recorded(description: Description, number: int) -> tuple[Episode, Space
     return episode, space, int(actions.n)
 
 
-def read_outcomes(description: Description) -> list[dict[str, Any]]:
-    """Return the values of `_OUTCOMES` of each episode that are known."""
+def read_outcomes(description: Description) -> list[RecordedOutcome]:
+    """Return the outcome of each episode; raises DemonstrationError if the file is damaged."""
+    if not description.n_episodes:
+        return []  # the file is empty, and not valid HDF5
+    folder = description.folder
     with Hdf5Reader() as reader:
-        path = description.folder / DATA_NAME
-        root = reader.read(path, partial(_damaged, description.folder), only=_names(description), rows=(0, 0))
-    return [{name: node.attrs[name] for name in _OUTCOMES if name in node.attrs} for node in root.items.values()]
+        names = [f"episode_{number}" for number in range(description.n_episodes)]
+        root = reader.read(folder / DATA_NAME, partial(_damaged, folder), only=names, rows=(0, 0))
+    outcomes = []
+    for number, node in enumerate(root.items.values()):
+        with _damage(folder, number):
+            outcomes.append(msgspec.convert(node.attrs, RecordedOutcome))
+    return outcomes
 
 
 def _damaged(folder: Path, problem: str, episode: int | None = None) -> DemonstrationError:
@@ -125,10 +150,6 @@ def _damage(folder: Path, episode: int | None = None) -> Iterator[None]:
         yield
     except _DAMAGE as error:
         raise _damaged(folder, str(error) or type(error).__name__, episode) from error
-
-
-def _names(description: Description) -> list[str]:
-    return [f"episode_{number}" for number in range(description.n_episodes)]
 
 
 def _spaces(description: Description) -> tuple[Space[Any], Space[Any]]:

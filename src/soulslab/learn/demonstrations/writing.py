@@ -35,6 +35,7 @@ from soulslab.learn.demonstrations.data_set_metadata import (
     describe,
     plain_options,
 )
+from soulslab.learn.demonstrations.reading import RecordedOutcome, read_outcomes
 from soulslab.learn.demonstrations.recorded_episode import Episode, EpisodeCollector
 from soulslab.learn.environment import decisions_taken
 from soulslab.learn.process_lock import ProcessLock, is_held
@@ -85,8 +86,12 @@ class DemonstrationWriter:
         # Numbers of the episodes with their returns, None if unknown, by seed and number of steps.
         self._recorded: dict[tuple[int | None, int], list[tuple[int, float | None]]] = {}
         is_continued = is_continued and folder.exists()
+        earlier: list[RecordedOutcome] = []
         if is_continued:
-            describe(folder).check_env(env.spec.id, options)
+            description = describe(folder)
+            description.check_env(env.spec.id, options)
+            # Read in a process of its own first: HDF5 may hang or crash when it opens a damaged file.
+            earlier = read_outcomes(description)
         elif folder.exists() and not _is_unused(folder):
             problem = "already exists; name another folder, or remove it; soulslab fights record --append adds to it"
             raise DemonstrationError(folder, problem)
@@ -104,13 +109,10 @@ class DemonstrationWriter:
             self._copy.mkdir()
             self._lock = ProcessLock(self._copy / _LOCK_NAME, "another recording")
             self._storage = self._continue() if is_continued else self._begin(env, options, player, defaults or {})
-            numbers = range(self._storage.total_episodes)
-            # A file without episodes is empty and not valid HDF5.
-            for number, metadata in zip(
-                numbers, self._storage.get_episode_metadata(numbers) if numbers else (), strict=True
-            ):
-                same = self._recorded.setdefault((metadata.get("seed"), metadata["total_steps"]), [])
-                same.append((number, metadata.get("total_reward")))
+            for number, outcome in enumerate(earlier):
+                seed = outcome.get("seed")
+                kind = seed if isinstance(seed, int) else None, outcome.get("total_steps", 0)
+                self._recorded.setdefault(kind, []).append((number, outcome.get("total_reward")))
             if not is_continued:
                 self.publish()
         except BaseException as error:
