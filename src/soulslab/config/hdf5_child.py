@@ -45,8 +45,14 @@ class _File:
         self._rows = slice(*request["rows"])
         # The compression ratio of HDF5's filters is at most that of deflate, 1032 to 1.
         self._n_bytes = _FREE_BYTES + _FILE_BYTES * n_file_bytes
+        self._max_bytes = self._n_bytes if request["max_bytes"] is None else request["max_bytes"]
+        self._n_wanted = 0
         self._n_objects = 0
         self.pending: list[Any] = []
+
+    def release(self) -> None:
+        """Note that the receiver keeps none of the data so far."""
+        self._n_wanted = 0
 
     def describe(self, item: Any, place: str, depth: int = 0) -> dict[str, Any]:
         """Return a group or a data set as a message; append data sets with numbers to `pending`."""
@@ -88,8 +94,11 @@ class _File:
             return {"shape": (item.shape or ())}
         n_bytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
         self._n_bytes -= n_bytes
+        self._n_wanted += n_bytes
         if self._n_bytes < 0:
             raise ValueError(f"{place} has {n_bytes} bytes, more than the file can hold")
+        if self._n_wanted > self._max_bytes:
+            raise ValueError(f"{place} and the data before it have more than {self._max_bytes} bytes")
         if h5py.check_string_dtype(dtype) is not None:
             texts = item.asstr("utf-8", "replace")[self._rows] if shape else item.asstr("utf-8", "replace")[()]
             return {"shape": shape, "texts": np.asarray(texts, object).ravel().tolist()}
@@ -137,6 +146,8 @@ def answer(request: dict[str, Any], out: IO[bytes]) -> None:
         names = [name for name in file if _is_own(file, name)]
         _send(out, {"attrs": {name: _plain(value) for name, value in file.attrs.items()}, "names": names})
         for name in request["only"] if request["only"] is not None else names:
+            if request["is_each"]:
+                state.release()
             _send(out, {"name": name, "node": state.describe(file[name], name)})
             for part in state.numbers():
                 if part.size:

@@ -39,6 +39,8 @@ _ITEM_S: Final = 600.0
 _MAX_MESSAGE_BYTES: Final = 1 << 30
 FAILED: Final = 2**64 - 1  # as in the process
 _MAX_FILE_BYTES: Final = 1 << 40
+#: Greatest size of the values that are read, unless they are frames: a megabyte of a file can hold a gigabyte of zeros.
+MAX_BYTES: Final = 500_000_000
 _SIGNATURE: Final = b"\x89HDF\r\n\x1a\n"
 
 Attributes: TypeAlias = dict[str, Any]
@@ -102,6 +104,7 @@ class Hdf5Reader(Closing):
         only: Sequence[str] | None = None,
         skip: Collection[str] = (),
         rows: tuple[int | None, int | None] = (None, None),
+        max_bytes: int | None = MAX_BYTES,
     ) -> Hdf5Node:
         """Read a file into memory.
 
@@ -111,14 +114,27 @@ class Hdf5Reader(Closing):
             only: Names of the items of the root to read; None reads all.
             skip: Paths of data sets (``"group/name"``) whose values are left out.
             rows: First and last row of each data set, as in a slice.
+            max_bytes: Greatest size of all values; None, for frames, limits it only by the size of the file.
         """
-        messages = self._ask(path, fail, {"only": only, "skip": list(skip), "rows": rows})
+        request = {"only": only, "skip": list(skip), "rows": rows, "max_bytes": max_bytes, "is_each": False}
+        messages = self._ask(path, fail, request)
         root = next(messages)[1]
         return msgspec.structs.replace(root, items=dict(messages))
 
-    def read_items(self, path: Path, fail: Fail, names: Sequence[str]) -> Iterator[tuple[str, Hdf5Node]]:
-        """Yield items of the root one by one, so that only one at a time is in memory; see `read`."""
-        messages = self._ask(path, fail, {"only": names, "skip": [], "rows": (None, None)})
+    def read_items(
+        self,
+        path: Path,
+        fail: Fail,
+        names: Sequence[str],
+        *,
+        max_bytes: int | None = MAX_BYTES,
+    ) -> Iterator[tuple[str, Hdf5Node]]:
+        """Yield items of the root one by one, so that only one at a time is in memory; see `read`.
+
+        ``max_bytes`` is the greatest size of the values of one item.
+        """
+        request = {"only": names, "skip": [], "rows": (None, None), "max_bytes": max_bytes, "is_each": True}
+        messages = self._ask(path, fail, request)
         next(messages)
         yield from messages
 

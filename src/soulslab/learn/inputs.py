@@ -88,7 +88,7 @@ class Layout:
         """Determine the layout of a space; raises EnvironmentUsageError unless it is flat, pixels, or both."""
         parts = dict(space.spaces) if isinstance(space, DictSpace) else {"": space}
         self._is_dict = isinstance(space, DictSpace)
-        self._pixels_key = next((key for key, part in parts.items() if _is_pixels(part)), None)
+        self._pixels_key = next((key for key, part in parts.items() if is_pixels(part)), None)
         pixels = parts.pop(self._pixels_key) if self._pixels_key is not None else None
         self._flat = {key: _length(part) for key, part in parts.items()}
         if 0 in self._flat.values() or (self._is_dict and self._pixels_key != PIXELS):
@@ -283,7 +283,8 @@ class Observer:
             self.inputs.pixels[where] = np.tile(frames, (1, 1, 1, self._n_frames))
 
 
-def _is_pixels(space: Space[Any]) -> bool:
+def is_pixels(space: Space[Any]) -> bool:
+    """Return whether the elements of a space are pictures."""
     return isinstance(space, Box) and space.dtype == np.uint8 and len(space.shape) in (2, 3, 4)
 
 

@@ -141,6 +141,32 @@ def test_references_outside_the_file_and_large_data_are_refused(reader, tmp_path
     assert read(reader, tmp_path / "b.h5").array("data").tolist() == [1]  # the reader still works
 
 
+def test_a_small_file_with_much_data_is_refused(reader, tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["noise"] = np.zeros(1_000_000, np.uint8)
+        for i in range(2):
+            file.create_dataset(f"group_{i}/zeros", (300, 1_000_000), "u1", chunks=(1, 1_000_000), compression="gzip")
+    with pytest.raises(RecordingError, match="group_1/zeros and the data before it have more than 500000000 bytes"):
+        read(reader, path)
+    assert read(reader, path, rows=(0, 1)).items["group_1"].array("zeros").shape == (1, 1_000_000)
+
+
+def test_the_limit_is_that_of_all_data_or_of_each_item(reader, tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        for name in "ab":
+            file[f"{name}/data"] = np.zeros(1000, np.uint8)
+    assert read(reader, path, max_bytes=2000).items.keys() == {"a", "b"}
+    assert read(reader, path, max_bytes=None).items.keys() == {"a", "b"}
+    with pytest.raises(RecordingError, match="more than 1999 bytes"):
+        read(reader, path, max_bytes=1999)
+    fail = partial(RecordingError, path)
+    assert [name for name, _ in reader.read_items(path, fail, ["a", "b"], max_bytes=1000)] == ["a", "b"]
+    with pytest.raises(RecordingError, match="more than 999 bytes"):
+        next(reader.read_items(path, fail, ["a"], max_bytes=999))
+
+
 @pytest.mark.parametrize("make", [lambda path: path.write_text("text"), os.mkfifo, Path.mkdir, lambda _: None])
 def test_other_files_are_refused_without_a_process(tmp_path, make):
     make(tmp_path / "a.h5")

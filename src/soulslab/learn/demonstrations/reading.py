@@ -20,12 +20,12 @@ from gymnasium.spaces import Dict as DictSpace
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from soulslab.config.hdf5_files import Hdf5Node, Hdf5Reader
+from soulslab.config.hdf5_files import MAX_BYTES, Hdf5Node, Hdf5Reader
 from soulslab.errors import ConfigError, DemonstrationError, optional_imports
 from soulslab.learn.demonstrations.data_set_metadata import DATA_NAME, Description, describe
 from soulslab.learn.demonstrations.recorded_episode import Episode
 from soulslab.learn.environment import layout, sizes
-from soulslab.learn.inputs import ExtraInputs, Layout, Observer
+from soulslab.learn.inputs import ExtraInputs, Layout, Observer, is_pixels
 from soulslab.learn.replay.step_rows import Outcome, StepShape, row_type
 from soulslab.learn.settings import EnvSettings
 
@@ -191,9 +191,15 @@ def _read_episodes(description: Description, space: Space[Any], numbers: range |
     """Yield the episodes of a file, by default all, with observations of a space."""
     wanted = numbers if numbers is not None else range(description.n_episodes)
     folder, n_read = description.folder, wanted.start
+    has_pixels = any(map(is_pixels, space.spaces.values() if isinstance(space, DictSpace) else [space]))
     with Hdf5Reader() as reader:
         names = [f"episode_{number}" for number in wanted]
-        nodes = reader.read_items(folder / DATA_NAME, lambda problem: _damaged(folder, problem, n_read), names)
+        nodes = reader.read_items(
+            folder / DATA_NAME,
+            lambda problem: _damaged(folder, problem, n_read),
+            names,
+            max_bytes=None if has_pixels else MAX_BYTES,
+        )
         for _, node in nodes:
             with _damage(folder, n_read):
                 episode = _episode_of(node, space, has_jpeg=description.has_jpeg)

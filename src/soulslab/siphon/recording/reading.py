@@ -81,7 +81,9 @@ def read_recording(path: Path, *, with_frames: bool = True) -> Recording:
 
 def _read_once(reader: Hdf5Reader, path: Path, *, with_frames: bool) -> Recording:
     try:
-        return _read(path, reader.read(path, partial(_UnreadableError, path), skip=() if with_frames else ("frames",)))
+        fail = partial(_UnreadableError, path)
+        file = reader.read(path, fail, max_bytes=None) if with_frames else reader.read(path, fail, skip=("frames",))
+        return _read(path, file)
     except (KeyError, ValueError, TypeError, IndexError) as error:
         raise _UnreadableError(path, str(error)) from error
 
