@@ -62,6 +62,23 @@ def test_another_users_process_is_refused_with_advice(target: Target):
         assert "cap_sys_ptrace" in line
 
 
+def test_a_zombie_of_a_normal_user_has_ended():
+    # The files of a zombie belong to root, so only root may open its memory.
+    code = (
+        "import os, subprocess; from soulslab.errors import ProcessExitedError\n"
+        "from soulslab.siphon.memory.linux import LinuxMemory\n"
+        "from soulslab.siphon.process.linux import executable_of\n"
+        f"if os.getuid() == 0: os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})\n"
+        "child = subprocess.Popen(['true'], cwd='/'); os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)\n"
+        "for use in (LinuxMemory, executable_of):\n"
+        "    try: use(child.pid)\n"
+        "    except ProcessExitedError as error: print(error.pid == child.pid)\n"
+        "child.wait()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "True"]
+
+
 @pytest.mark.parametrize(
     ("scope", "advice"),
     [

@@ -64,15 +64,30 @@ def denied(pid: int, yama: Path = YAMA) -> AttachDeniedError:
     return AttachDeniedError(f"process {pid} must not be read: {advice}", pid=pid)
 
 
+def has_ended(pid: int) -> bool:
+    """Return whether a process has ended, even if its parent has not reaped it yet."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    # The name, in parentheses, may contain any character; the state follows it.
+    return stat.rpartition(b")")[2].split()[0] in (b"Z", b"X")
+
+
 @contextmanager
 def examining(pid: int) -> Iterator[None]:
     """Convert the errors of reading the files of a process: `ProcessExitedError`, `AttachDeniedError`."""
     try:
         yield
     except (FileNotFoundError, ProcessLookupError) as error:
-        raise ProcessExitedError(f"process {pid} has ended", pid=pid) from error
+        raise _exited(pid) from error
     except PermissionError as error:
-        raise denied(pid) from error
+        # The files of a process that has ended, but has not been reaped, belong to root.
+        raise (_exited(pid) if has_ended(pid) else denied(pid)) from error
+
+
+def _exited(pid: int) -> ProcessExitedError:
+    return ProcessExitedError(f"process {pid} has ended", pid=pid)
 
 
 _ESCAPED = re.compile(r"\\([0-7]{3})")
@@ -150,7 +165,7 @@ class LinuxMemory:
             raise
         if self.check():
             self.close()
-            raise ProcessExitedError(f"process {pid} has ended", pid=pid)
+            raise _exited(pid)
 
     def read(self, address: int, size: int) -> bytes:
         """See `Memory.read`."""
@@ -215,7 +230,7 @@ class LinuxMemory:
         if self._pidfd < 0:
             return SessionStateError(f"the memory of process {self.pid} is closed; open it again")
         if code == errno.ESRCH or self.check():
-            return ProcessExitedError(f"process {self.pid} has ended", pid=self.pid)
+            return _exited(self.pid)
         if code in (errno.EPERM, errno.EACCES):
             return denied(self.pid)
         problem = "it is not mapped, or the process may not write it itself" if done == "written" else NOT_MAPPED

@@ -35,14 +35,8 @@ if sys.platform == "win32":
         writers_of,
     )
 else:
-    from soulslab.siphon.process.linux import (
-        belong_together,
-        executable_of,
-        has_ended,
-        modules_of,
-        running,
-        writers_of,
-    )
+    from soulslab.siphon.memory.linux import has_ended
+    from soulslab.siphon.process.linux import belong_together, executable_of, modules_of, running, writers_of
 
 __all__ = [
     "check_version",

@@ -48,16 +48,6 @@ def _program(one: psutil.Process) -> str:
         return ""  # another user's; its name and command line still say what it is
 
 
-def has_ended(pid: int) -> bool:
-    """Return whether a process has ended, even if its parent has not reaped it yet."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-    # The name, in parentheses, may contain any character; the state follows it.
-    return stat.rpartition(b")")[2].split()[0] in (b"Z", b"X")
-
-
 def executable_of(pid: int) -> str:
     """Return the path of the program of a process (under Wine, the Windows program). Raises as `examining`."""
     with examining(pid):
