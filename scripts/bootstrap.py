@@ -353,7 +353,9 @@ def is_usable() -> bool:
     config, python = VENV / "pyvenv.cfg", program("python")
     if not config.exists() or not python.exists():
         return False
-    if str(VENV) not in config.read_text(encoding="utf-8"):  # it was moved or copied: its programs use the old path
+    lines = config.read_text(encoding="utf-8").splitlines()
+    # The command that created it ends with its folder. If it was moved or copied, its programs use the old path.
+    if not any(line.startswith("command = ") and line.endswith(f" {VENV}") for line in lines):
         return False
     return subprocess.call([str(python), "-c", "import pip"], stderr=subprocess.DEVNULL) == 0  # noqa: S603
 

@@ -130,9 +130,11 @@ def test_an_interrupted_set_up_starts_afresh(bootstrap, calls, make_venv):
     assert bootstrap.is_current()
 
 
-def test_a_virtual_environment_of_another_folder_is_created_again(bootstrap, calls, make_venv):
+@pytest.mark.parametrize("folder", ["/elsewhere/.venv", "/home/user{}", "{}-old"])
+def test_a_virtual_environment_of_another_folder_is_created_again(bootstrap, calls, make_venv, folder):
     make_venv()
-    (bootstrap.VENV / "pyvenv.cfg").write_text("command = python3 -m venv /elsewhere/.venv\n")
+    command = f"command = python3 -m venv {folder.format(bootstrap.VENV)}\n"
+    (bootstrap.VENV / "pyvenv.cfg").write_text(command)
     bootstrap.set_up()
     assert calls[0][1:3] == ["-m", "venv"]
 
