@@ -111,6 +111,7 @@ def test_a_demo_that_was_killed_before_its_first_checkpoint_starts_again(tmp_pat
     """It wins nothing, and reports that without a film."""
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo" / "config.toml").write_text("[run]\nseed = 1\n")
+    (tmp_path / "demo" / "run.lock").touch()
     assert cli.run([*DEMO, *flags(tmp_path / "demo", hard_boss, total_steps=1)]) == 0
     report = json.loads((tmp_path / "demo" / "report.json").read_text())
     assert (report["seed"], report["win_rate"]) == (4, 0)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias, TypeVar, dataclass_transform
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 from cyclopts.validators import Number
 
 from soulslab.errors import CheckpointError, ConfigError
@@ -29,6 +29,18 @@ Overrides: TypeAlias = Annotated[list[str] | None, Parameter(name="--set", negat
 #: Game time of a recording.
 Minutes: TypeAlias = Annotated[float, Parameter(validator=Number(gt=0, lte=600))]
 PositiveFloat: TypeAlias = Annotated[float, Parameter(validator=Number(gt=0))]
+
+
+def _nonempty_path(_: Any, tokens: Sequence[Token]) -> Path:
+    """Refuse an empty text, such as an unset variable of a shell, which `pathlib` takes for the current folder."""
+    if not tokens[0].value:
+        raise ValueError("a path must not be empty")
+    return Path(tokens[0].value)
+
+
+#: Folder that a command fills.
+NewFolder: TypeAlias = Annotated[Path, Parameter(converter=_nonempty_path)]
+OptionalNewFolder: TypeAlias = Annotated[Path | None, Parameter(converter=_nonempty_path)]
 PrometheusPort: TypeAlias = Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))]
 #: The flag ``--token-file``; see `token_options`. Its value may be ``-``.
 TokenFile: TypeAlias = Annotated[

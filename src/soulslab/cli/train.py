@@ -15,6 +15,8 @@ from soulslab.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, print_li
 from soulslab.cli.parameters import (
     SEED,
     Flag,
+    NewFolder,
+    OptionalNewFolder,
     Overrides,
     PrometheusPort,
     Repeated,
@@ -54,7 +56,7 @@ class TrainFlags:
     config: Path | None = None
     overrides: Overrides = None
     token_file: TokenFile = None
-    run_dir: Path | None = None
+    run_dir: OptionalNewFolder = None
     resume: Path | None = None
     trust: Flag = False
     prometheus: PrometheusPort = None
@@ -115,7 +117,7 @@ def demo(
     *,
     config: Path = Path("demo.toml"),
     overrides: Overrides = None,
-    run_dir: Path = Path("runs/demo"),
+    run_dir: NewFolder = Path("runs/demo"),
     trust: Flag = False,
     no_dashboard: Flag = False,
 ) -> int:
@@ -198,7 +200,7 @@ class TuneFlags:
 
 def tune(
     *,
-    study: Path | None = None,
+    study: OptionalNewFolder = None,
     processes: Annotated[int, Parameter(validator=Number(gte=1, lte=256))] = 1,
     dashboard: Flag = False,
     flags: TuneFlags = TuneFlags(),

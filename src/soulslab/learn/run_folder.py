@@ -99,10 +99,13 @@ class RunFolder(Generic[_Settings]):
         """Check the folder, and read the newest checkpoint of a resumed run.
 
         The folder of an existing run is locked before its checkpoints are read, because a training process that is
-        still running writes and removes them. ``env_options`` are merged over ``settings.env.options``. Raises
-        ChannelError if another process trains in the folder, CheckpointError if it holds a run and ``resume`` is False
-        or the reverse, ConfigError if an option names a function that was not passed again; the games of a fleet have
-        such functions themselves.
+        still running writes and removes them. ``env_options`` are merged over ``settings.env.options``.
+
+        Raises:
+            ChannelError: Another process trains in the folder.
+            CheckpointError: The folder has files that a new run would overwrite, or no run to resume.
+            ConfigError: An option names a function that was not passed again; the games of a fleet have such functions
+                themselves.
         """
         self.path = path
         self._lock: ProcessLock | None = None
@@ -149,8 +152,16 @@ class RunFolder(Generic[_Settings]):
         clear_requests(self.path)
 
     def _refuse_existing_run(self) -> None:
-        if not self._is_resumed and self.store.paths():
+        """Refuse a new run that would overwrite another one; a run without a checkpoint is replaced."""
+        if self._is_resumed:
+            return
+        if self.store.paths():
             raise CheckpointError(self.path, "already holds a run; resume it, or choose another folder")
+        # A run is locked before its settings are written, and saves this policy after its first checkpoint.
+        is_run = (self.path / LOCK_NAME).exists()
+        for name in (POLICY_NAME,) if is_run else (POLICY_NAME, BEST_POLICY_NAME, CONFIG_NAME):
+            if (self.path / name).exists():
+                raise CheckpointError(self.path, f"already holds {name}, but no checkpoint; choose another folder")
 
 
 def lock_run(path: Path) -> ProcessLock:

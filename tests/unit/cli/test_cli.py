@@ -278,6 +278,15 @@ def test_a_missing_import_of_the_module_of_an_environment_is_not_hidden(tmp_path
         cli.run(["train", "--env", "my_games:Game-v0"])
 
 
+@pytest.mark.parametrize("words", ["train --run-dir", "demo --run-dir", "tune --study"])
+def test_an_empty_folder_name_is_not_the_current_folder(tmp_path, monkeypatch, capsys, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.toml").write_text("of something else")
+    assert cli.run([*words.split(), "", "--config", "missing.toml"]) == cli.EXIT_USAGE
+    assert "a path must not be empty" in " ".join(capsys.readouterr().err.replace("│", " ").split())
+    assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
+
+
 def test_evaluate_checks_the_json_file_first(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()

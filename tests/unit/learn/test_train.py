@@ -1,9 +1,11 @@
 import logging
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import gymnasium
@@ -25,7 +27,15 @@ from soulslab.learn.archive import read_archive, write_archive
 from soulslab.learn.evaluate import EvaluationSettings, evaluate
 from soulslab.learn.players import load_player
 from soulslab.learn.process_lock import ProcessLock, is_held
-from soulslab.learn.run_folder import LOCK_NAME, RunFolder, StopReason
+from soulslab.learn.run_folder import (
+    BEST_POLICY_NAME,
+    CHECKPOINTS_NAME,
+    CONFIG_NAME,
+    LOCK_NAME,
+    POLICY_NAME,
+    RunFolder,
+    StopReason,
+)
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import run_sinks
 from soulslab.learn.telemetry import CheckpointSaved, TrainFinished, TrainProgress, TrainStarted
@@ -38,6 +48,7 @@ TESTS = Path(__file__).parents[2]
 # A fresh process that resumes runs; arguments: folder of the tests, and the folders of the runs.
 RESUME = """
 import sys
+from contextlib import closing
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from support.toys import register_toys
@@ -252,6 +263,32 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(corridor, tmp_path):
     with pytest.raises(CheckpointError, match="already holds a run"):
         train(corridor, tmp_path / "run", sinks=[listener])
     assert listener.n_closed == 1
+
+
+@pytest.mark.parametrize("name", [POLICY_NAME, BEST_POLICY_NAME, CONFIG_NAME])
+def test_files_of_a_folder_without_a_run_are_not_overwritten(corridor, tmp_path, name):
+    (tmp_path / name).write_bytes(b"of something else")
+    with pytest.raises(CheckpointError, match=f"already holds {name}, but no checkpoint"):
+        train(with_run(corridor, total_steps=1000), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_bytes() == b"of something else"
+
+
+def test_the_policy_of_a_run_without_its_checkpoints_is_not_overwritten(corridor, tmp_path):
+    short = with_run(corridor, total_steps=1000)
+    train(short, tmp_path)
+    shutil.rmtree(tmp_path / CHECKPOINTS_NAME)
+    trained = (tmp_path / POLICY_NAME).read_bytes()
+    with pytest.raises(CheckpointError, match=f"already holds {POLICY_NAME}, but no checkpoint"):
+        train(short, tmp_path)
+    assert (tmp_path / POLICY_NAME).read_bytes() == trained
+
+
+def test_a_run_that_ended_before_its_first_checkpoint_is_started_again(corridor, tmp_path):
+    with closing(RunFolder(tmp_path, corridor)) as folder:
+        folder.begin()
+    (tmp_path / BEST_POLICY_NAME).write_bytes(b"of an early evaluation")
+    assert train(with_run(corridor, total_steps=1000), tmp_path).env_steps >= 1000
 
 
 def test_one_process_at_a_time_learns_in_a_folder(corridor, tmp_path):
