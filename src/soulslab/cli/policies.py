@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from soulslab.cli.output import EXIT_FAILED, EXIT_OK, print_line
+from soulslab.cli.output import EXIT_FAILED, EXIT_OK, check_file, print_line
 from soulslab.cli.parameters import EnvironmentFlags, Flag, Seed, find_run
 from soulslab.errors import ConfigError
 
@@ -42,8 +42,12 @@ def join(
             created if the feature is given by name.
     """
     from soulslab.learn.players import join_runs
+    from soulslab.learn.run_folder import POLICY_NAME
 
-    policy = join_runs([find_run(run) for run in runs], feature, at_most, {"phase": phase}, trust=trust)
+    members = [find_run(run) for run in runs]
+    if out.resolve() in [(run / POLICY_NAME if run.is_dir() else run).resolve() for run in members]:
+        raise ConfigError("is one of the policies to join; choose another file", source="--out")
+    policy = join_runs(members, feature, at_most, {"phase": phase}, trust=trust)
     policy.save(out)
     switch = policy.switch
     name = switch.name or f"feature {switch.feature}"
@@ -86,12 +90,16 @@ def film(
 
     Args:
         policy: Folder of a run, a policy file, or the name of a shipped policy, such as judge.
-        file: MP4 file to write.
+        file: MP4 file to write; its folder is created if it does not exist.
         seed: Seed of the first fight.
         window: Film the window of the built-in fight; by default, a top view is drawn.
         won: Film the first fight that the policy wins, of at most 100.
         explain: Draw the scores of the best actions into the film.
     """
+    if file.suffix != ".mp4":
+        raise ConfigError("must end in .mp4, as the name of every film", source=file)
+    if file.parent.is_dir():
+        check_file(file)
     policy = find_run(policy)
     from soulslab.envs.registration import ARENA_ID, ARENA_LIVE_ID
     from soulslab.film import FilmOptions, film_in, film_policy

@@ -35,6 +35,11 @@ def runs(tmp_path):
         policy.save(tmp_path / f"p{number}" / "policy.safetensors")
 
 
+def contents(folder):
+    """Return the content of each file below a folder."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 @pytest.mark.usefixtures("runs")
 def test_join_and_evaluate(tmp_path, capsys, caplog):
     caplog.set_level("INFO", "soulslab")
@@ -94,13 +99,36 @@ def test_three_policies_by_the_number_of_the_feature(tmp_path, caplog):
             "p3: does not exist; name the folder of a run, a policy file, or a policy of soulslab",
         ),
         (["p1", "p2", "--feature", "2", "--at-most", "0.5", "--out", "no/j"], 1, "no/j: could not be written"),
+        (
+            ["p1", "p2", "--feature", "2", "--at-most", "0.5", "--out", "./p2/policy.safetensors"],
+            2,
+            "--out: is one of the policies to join; choose another file",
+        ),
     ],
 )
-def test_wrong_usage(capsys, arguments, code, words):
+def test_wrong_usage(tmp_path, capsys, arguments, code, words):
+    before = contents(tmp_path)
     assert cli.run(["join", *arguments]) == code
     error = " ".join(capsys.readouterr().err.replace("│", " ").split())
     assert words in error
     assert "Traceback" not in error
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.usefixtures("runs")
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("p2/policy.safetensors", "must end in .mp4, as the name of every film"),
+        ("folder.mp4", "cannot be written: it is a folder; name a file"),
+    ],
+)
+def test_a_film_overwrites_nothing_but_a_film(tmp_path, capsys, file, words):
+    (tmp_path / "folder.mp4").mkdir()
+    before = contents(tmp_path)
+    assert cli.run(["film", "p1/policy.safetensors", file]) == cli.EXIT_USAGE
+    assert capsys.readouterr().err == f"soulslab: {file}: {words}\n"
+    assert contents(tmp_path) == before
 
 
 def test_another_environment_has_no_conditions_of_the_training():
