@@ -23,13 +23,13 @@ import msgspec
 from soulslab.config import load_settings
 from soulslab.envs.duels import ArenaOptions, make_options
 from soulslab.envs.registration import ARENA_ID
-from soulslab.errors import ConfigError, NoWinError
+from soulslab.errors import CheckpointError, ConfigError, NoWinError
 from soulslab.learn.archive import write_atomically
 from soulslab.learn.checkpoint import CheckpointStore
 from soulslab.learn.curve import draw_curve
 from soulslab.learn.evaluate import Evaluation, EvaluationSettings, evaluate
 from soulslab.learn.policy import Policy
-from soulslab.learn.run_folder import CHECKPOINTS_NAME, CONFIG_NAME, StopReason, TrainResult, lock_run
+from soulslab.learn.run_folder import CHECKPOINTS_NAME, CONFIG_NAME, POLICY_NAME, StopReason, TrainResult, lock_run
 from soulslab.learn.settings import TrainSettings
 from soulslab.learn.sinks import PROGRESS_NAME, ConsoleSink, run_sinks
 from soulslab.learn.train import train
@@ -76,11 +76,12 @@ def run_demo(config: Path, run_dir: Path, overrides: Sequence[str] = (), *, is_t
     """Train, evaluate and report. Resume an interrupted demo; rename the folder of a completed one.
 
     Returns None if the training was interrupted; another call resumes it. Raises ConfigError for a wrong setting or
-    another environment than the built-in fight, UntrustedFileError if an interrupted demo that is not trusted names a
-    boss file, VideoError if the video cannot be written, and the errors of `train`.
+    another environment than the built-in fight, CheckpointError if the folder has a foreign ``report.json``,
+    UntrustedFileError if an interrupted demo that is not trusted names a boss file, VideoError if the video cannot be
+    written, and the errors of `train`.
     """
-    _move_aside(run_dir)
-    resume = bool(CheckpointStore(run_dir / CHECKPOINTS_NAME, keep=1).paths())
+    is_finished = _is_finished(run_dir)
+    resume = not is_finished and bool(CheckpointStore(run_dir / CHECKPOINTS_NAME, keep=1).paths())
     source = run_dir / CONFIG_NAME if resume else config
     settings = load_settings(TrainSettings, source, overrides)
     if resume and not is_trusted:
@@ -88,6 +89,8 @@ def run_demo(config: Path, run_dir: Path, overrides: Sequence[str] = (), *, is_t
     if settings.env.id != ARENA_ID:
         raise ConfigError(f"the demo supports {ARENA_ID}, not {settings.env.id}", path="env.id", source=source)
     options = make_options(settings.env.options)
+    if is_finished:
+        _move_aside(run_dir)
     result = train(settings, run_dir, resume=resume, sinks=run_sinks(run_dir, settings.sinks))
     if result.reason is StopReason.INTERRUPTED:
         return None
@@ -103,15 +106,22 @@ def run_demo(config: Path, run_dir: Path, overrides: Sequence[str] = (), *, is_t
     return report
 
 
+def _is_finished(run_dir: Path) -> bool:
+    """Return whether a folder holds a completed demo."""
+    if not (run_dir / REPORT_NAME).exists():
+        return False
+    if all((run_dir / name).exists() for name in (CONFIG_NAME, POLICY_NAME)):
+        return True
+    raise CheckpointError(run_dir, f"holds {REPORT_NAME}, but no demo; choose another folder")
+
+
 def _move_aside(run_dir: Path) -> None:
     """Rename the folder of a completed demo, so that it is not overwritten."""
-    report = run_dir / REPORT_NAME
-    if report.exists():
-        lock_run(run_dir).release()  # raises an error if another process trains in this folder
-        finished = datetime.fromtimestamp(report.stat().st_mtime).astimezone()
-        kept = run_dir.with_name(f"{run_dir.name}_{finished:%Y-%m-%d_%H-%M-%S}")
-        run_dir.rename(kept)
-        _log.warning("the previous demo was moved to %s", kept)
+    lock_run(run_dir).release()  # raises an error if another process trains in this folder
+    finished = datetime.fromtimestamp((run_dir / REPORT_NAME).stat().st_mtime).astimezone()
+    kept = run_dir.with_name(f"{run_dir.name}_{finished:%Y-%m-%d_%H-%M-%S}")
+    run_dir.rename(kept)
+    _log.warning("the previous demo was moved to %s", kept)
 
 
 def _record_video(policy: Policy, settings: TrainSettings, path: Path) -> None:

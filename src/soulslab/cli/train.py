@@ -136,6 +136,8 @@ def demo(
     from soulslab.learn.training import load_run_settings
     from soulslab.learn.untrusted import trust_flag
 
+    if Path.cwd().is_relative_to(run_dir.resolve()):
+        run_dir = run_dir.resolve()  # a relative path would be that of the renamed folder
     is_shown = not no_dashboard and find_spec("nicegui") is not None
     with dashboard_beside(run_dir.resolve().parent, f"/run/{run_dir.resolve().name}", is_on=is_shown):
         report = run_demo(config_path(config), run_dir, overrides or [], is_trusted=trust)
