@@ -26,6 +26,7 @@ from soulslab.envs.registration import ARENA_ID
 from soulslab.errors import CheckpointError, ConfigError, NoWinError
 from soulslab.learn.archive import write_atomically
 from soulslab.learn.checkpoint import CheckpointStore
+from soulslab.learn.configs import config_path
 from soulslab.learn.curve import draw_curve
 from soulslab.learn.evaluate import Evaluation, EvaluationSettings, evaluate
 from soulslab.learn.policy import Policy
@@ -36,6 +37,7 @@ from soulslab.learn.train import train
 from soulslab.learn.untrusted import check_stored_settings
 from soulslab.video import find_won_fight, record_won_fight
 
+DEFAULT_CONFIG = "demo.toml"
 N_FIGHTS = 300
 #: Maximum number of fights when searching for a won one.
 MAX_ATTEMPTS = 100
@@ -72,17 +74,26 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def run_demo(config: Path, run_dir: Path, overrides: Sequence[str] = (), *, is_trusted: bool = False) -> Report | None:
+def run_demo(
+    config: Path | None, run_dir: Path, overrides: Sequence[str] = (), *, is_trusted: bool = False
+) -> Report | None:
     """Train, evaluate and report. Resume an interrupted demo; rename the folder of a completed one.
 
-    Returns None if the training was interrupted; another call resumes it. Raises ConfigError for a wrong setting or
-    another environment than the built-in fight, CheckpointError if the folder has a foreign ``report.json``,
+    Without a config, a new demo has the settings of `DEFAULT_CONFIG`. Returns None if the training was interrupted;
+    another call without a config resumes it. Raises ConfigError for a wrong setting, another environment than the
+    built-in fight, or a config for an interrupted demo, CheckpointError if the folder has a foreign ``report.json``,
     UntrustedFileError if an interrupted demo that is not trusted names a boss file, VideoError if the video cannot be
     written, and the errors of `train`.
     """
     is_finished = _is_finished(run_dir)
     resume = not is_finished and bool(CheckpointStore(run_dir / CHECKPOINTS_NAME, keep=1).paths())
-    source = run_dir / CONFIG_NAME if resume else config
+    if resume and config is not None:
+        raise ConfigError(
+            f"{run_dir} has an interrupted demo, which continues with its own settings; leave out --config, or choose "
+            "another folder",
+            source="--config",
+        )
+    source = run_dir / CONFIG_NAME if resume else config_path(config or DEFAULT_CONFIG)
     settings = load_settings(TrainSettings, source, overrides)
     if resume and not is_trusted:
         check_stored_settings(settings, source, overrides)

@@ -3,6 +3,9 @@
 import pytest
 
 from soulslab import cli
+from soulslab.config import dump_settings
+from soulslab.learn.checkpoint import CheckpointStore
+from soulslab.learn.settings import TrainSettings
 
 DEMO = ["demo", "--no-dashboard", "--run-dir"]
 #: The training reports an error at its start, when a previous demo has been moved.
@@ -41,3 +44,11 @@ def test_the_current_folder_is_moved(folder, capsys):
     (kept,) = folder.parent.glob("demo_*")
     assert (kept / "report.json").read_text() == "of a finished demo"
     assert not folder.exists()
+
+
+def test_an_interrupted_demo_takes_no_other_config(tmp_path, capsys):
+    CheckpointStore(tmp_path / "checkpoints", keep=1).save(1, {}, {})
+    (tmp_path / "config.toml").write_text(dump_settings(TrainSettings()))
+    for name in ("rainbow.toml", "demo.toml"):
+        assert cli.run([*DEMO, str(tmp_path), "--config", name]) == cli.EXIT_USAGE
+        assert f"--config: {tmp_path} has an interrupted demo" in capsys.readouterr().err

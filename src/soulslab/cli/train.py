@@ -115,7 +115,7 @@ def log_completion(command: str) -> None:
 
 def demo(
     *,
-    config: Path = Path("demo.toml"),
+    config: Path | None = None,
     overrides: Overrides = None,
     run_dir: NewFolder = Path("runs/demo"),
     trust: Flag = False,
@@ -124,14 +124,13 @@ def demo(
     """Train an agent on the built-in boss fight, evaluate it, and film a won fight.
 
     Args:
-        config: TOML file, or the name of a shipped config.
+        config: TOML file, or the name of a shipped config, for a new demo; by default, demo.toml.
         overrides: Change one setting, as run.seed=1; may be repeated.
         run_dir: Folder for all files; a finished demo in it is renamed, an interrupted demo is resumed.
         trust: The settings of an interrupted demo may choose a boss file.
         no_dashboard: Do not show the demo in a browser while it runs.
     """
     from soulslab.demo import run_demo
-    from soulslab.learn.configs import config_path
     from soulslab.learn.run_folder import CONFIG_NAME
     from soulslab.learn.training import load_run_settings
     from soulslab.learn.untrusted import trust_flag
@@ -140,7 +139,7 @@ def demo(
         run_dir = run_dir.resolve()  # a relative path would be that of the renamed folder
     is_shown = not no_dashboard and find_spec("nicegui") is not None
     with dashboard_beside(run_dir.resolve().parent, f"/run/{run_dir.resolve().name}", is_on=is_shown):
-        report = run_demo(config_path(config), run_dir, overrides or [], is_trusted=trust)
+        report = run_demo(config, run_dir, overrides or [], is_trusted=trust)
     if report is None:
         needed = trust_flag(load_run_settings(run_dir / CONFIG_NAME))
         _log.info("to resume: soulslab demo --run-dir %s%s", shell_word(run_dir), needed)
