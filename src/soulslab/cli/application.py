@@ -7,7 +7,9 @@ Each command imports what it needs when it runs, so that ``soulslab --help`` is 
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Final
@@ -55,11 +57,37 @@ for _group in (siphon, fights, boss, games, fleet):
 
 
 def main() -> None:
-    """Run the command of this process and exit with its exit code."""
+    """Run the command of this process and exit with its exit code, or with 1 if its output cannot be written."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller, as with >&-
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
     # For a pipe or a file, Windows uses an encoding that lacks most letters; names of files may contain them.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    sys.exit(run(sys.argv[1:]))
+    try:
+        code = run(sys.argv[1:])
+    except OSError as error:
+        # Without a buffer (PYTHONUNBUFFERED), the text that failed is not kept for another attempt.
+        is_unbuffered = isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase)
+        if _flush_output() and not (is_unbuffered and isinstance(error, BrokenPipeError)):
+            raise
+        code = EXIT_FAILED
+    sys.exit(code if _flush_output() else EXIT_FAILED)
+
+
+def _flush_output() -> bool:
+    """Write the rest of standard output; if that fails, discard it and return False.
+
+    A pipe whose reader has ended, such as ``head``, is not reported. On Windows its error is EINVAL.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.EINVAL):
+            sys.stderr.write(f"soulslab: standard output: {error.strerror}\n")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -105,10 +105,10 @@ def evaluate(
                 )
                 record = partial(_record, recorder)
             evaluations[selection] = evaluate_policy(policy, settings, sinks=[sink], record=record)
-    for table in evaluation_tables(evaluations):
-        table_console().print(table, "")
     facts = {"env": env_id, "options": without_secrets(options), "seed": flags.seed}
     write_json(flags.json, evaluation_rows(evaluations, facts))
+    for table in evaluation_tables(evaluations):
+        table_console().print(table, "")
     return EXIT_OK
 
 

@@ -51,6 +51,6 @@ def check(
     check_file(json)
     with open_game(game, flags, is_read_only=True, with_window=False) as session:
         found = check_session(session, need, span_s=seconds, n_looks=looks)
-    table_console().print(check_table(found))
     write_json(json, check_rows(found))
+    table_console().print(check_table(found))
     return 0 if found.is_ok else 1

@@ -88,7 +88,7 @@ def compare(one: Path, two: Path, *, json: Path | None = None) -> int:
     check_file(json)
     first, second = read_trace(one), read_trace(two)
     difference = first_difference(first, second)
-    print_line(describe(difference) if difference else f"the traces are equal in all {len(first)} steps")
     row = difference_row(difference)
     write_json(json, [row] if row else [])
+    print_line(describe(difference) if difference else f"the traces are equal in all {len(first)} steps")
     return 1 if difference else 0

@@ -2,6 +2,7 @@
 
 import errno
 import io
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ from soulslab.learn.configs import config_path
 from soulslab.learn.policy import Policy, PolicyHeader
 from soulslab.learn.settings import NetworkSettings
 from soulslab.version import VERSION
+from support.broken_output import broken_pipe
 
 
 @pytest.fixture
@@ -85,6 +87,25 @@ def test_letters_that_an_encoding_lacks_are_written_as_escape_codes(monkeypatch)
     with pytest.raises(SystemExit):
         application.main()
     assert written.getvalue().split() == [rb"\u9f8d.toml:", "µ".encode("cp1252")]
+
+
+@pytest.mark.parametrize("words", [["envs"], ["games", "list"], ["--help"]])
+@pytest.mark.parametrize(
+    ("redirection", "unbuffered", "code", "error"),
+    [
+        ("", "", 1, ""),
+        ("", "1", 1, ""),
+        ("> /dev/full", "", 1, "soulslab: standard output: No space left on device\n"),
+        (">&-", "", 0, ""),
+    ],
+    ids=["broken pipe", "unbuffered broken pipe", "full disk", "closed"],
+)
+def test_output_that_cannot_be_written_is_no_traceback(words, redirection, unbuffered, code, error):
+    command = ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "soulslab", *words]
+    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with broken_pipe() as pipe:
+        done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True, check=False, env=env)
+    assert (done.stderr, done.returncode) == (error, code)
 
 
 def test_help_and_the_server_of_the_dashboard_import_no_large_packages():

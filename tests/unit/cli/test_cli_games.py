@@ -8,6 +8,7 @@ from soulslab import cli
 from soulslab.games import known_games
 from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.testing.fake_session import FakeSession
+from support.broken_output import broken_output
 
 
 @pytest.fixture
@@ -45,6 +46,13 @@ def test_check_passes_for_a_matching_game(capsys, address, tmp_path):
     rows = json.loads(file.read_text())
     assert {row["verdict"] for row in rows} == {"ok"}
     assert [row["attribute"] for row in rows][:2] == ["hp", "x"]
+
+
+def test_the_file_is_written_before_the_table(address, tmp_path):
+    file = tmp_path / "check.json"
+    with broken_output(), pytest.raises(SystemExit, match="1"):
+        cli.run(["games", "check", address, "--seconds", "0.1", "--json", str(file)])
+    assert {row["verdict"] for row in json.loads(file.read_text())} == {"ok"}
 
 
 def test_check_fails_for_needed_attributes_of_a_game_that_is_not_loaded(capsys, toys, address):

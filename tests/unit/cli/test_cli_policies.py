@@ -18,6 +18,7 @@ from soulslab.fights.recording import FightRecorder
 from soulslab.learn.demonstrations.data_set_metadata import describe
 from soulslab.learn.demonstrations.recorded_episode import play_episode
 from soulslab.learn.players import load_player
+from support.broken_output import broken_output
 from support.policies import q_policy
 
 
@@ -70,6 +71,14 @@ def test_options_of_the_environment_have_their_own_table_in_the_json_file(tmp_pa
         del gymnasium.registry["toys/Actions-v0"]
     (row,) = json.loads((tmp_path / "rows.json").read_text())
     assert (row["actions"], row["options"]) == ("greedy", options)
+
+
+@pytest.mark.usefixtures("runs")
+def test_the_results_of_an_evaluation_are_written_before_the_tables(tmp_path):
+    with broken_output(), pytest.raises(SystemExit, match="1"):
+        cli.run(["evaluate", "p1", "--fights", "1", "--greedy", "--json", "result.json"])
+    (row,) = json.loads((tmp_path / "result.json").read_text())
+    assert row["n_fights"] == 1
 
 
 @pytest.mark.usefixtures("runs")
