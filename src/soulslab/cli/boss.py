@@ -64,7 +64,7 @@ def record(
     """Record fights of the built-in boss at the game's frame rate, for a fit.
 
     Args:
-        out: Folder of the recording; fights are added to those in it.
+        out: Folder of the recording; fights are added to those in it, which must be of the same boss.
         name: A shipped boss, generated:SEED, or the path of a boss file.
         player: probe: a script that shows how an unknown boss fights; reference: the script that knows the bosses.
         minutes: Game time.
@@ -74,13 +74,17 @@ def record(
     from msgspec.structs import replace
 
     from soulslab.arena.boss_catalog import find_boss
-    from soulslab.arena.fitting.recorded_fight import fight_files, last_number, save_fight
+    from soulslab.arena.fitting.recorded_fight import fight_files, last_number, read_fight, save_fight
     from soulslab.arena.fitting.simulated import record_simulated
     from soulslab.arena.probe_player import ProbePlayer
     from soulslab.arena.reference_player import ReferencePlayer
     from soulslab.learn.sinks.console_sink import make_progress
 
-    opponent = find_boss(name)
+    opponent, shown_name = find_boss(name), Path(name).name
+    for file in fight_files(out)[-1:]:
+        recorded = read_fight(file).boss
+        if recorded not in ("", shown_name):
+            raise ConfigError(f"holds fights of {recorded}, not of {shown_name}; choose another folder", source=out)
     seed += last_number(out)  # a fit would count the same fights twice
     # One player for all fights: the probe learns from each of them.
     plays = ProbePlayer(1, seed) if player == "probe" else ReferencePlayer(opponent, 1)
@@ -96,7 +100,7 @@ def record(
         with make_progress(None) as progress:
             task = progress.add_task("recording", total=60 * minutes, numbers="0 fights")
             for fight in fights:
-                save_fight(out, replace(fight, player=player))
+                save_fight(out, replace(fight, player=player, boss=shown_name))
                 n_fights, game_time_s = n_fights + 1, game_time_s + fight.game_time_s
                 numbers = f"{counted(n_fights, 'fight')}  {game_time_s / 60:.1f} of {minutes:g} minutes"
                 progress.update(task, completed=game_time_s, numbers=numbers)

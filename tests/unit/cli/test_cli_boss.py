@@ -9,10 +9,11 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from soulslab import cli
 from soulslab.arena.boss_catalog import find_boss
-from soulslab.arena.fitting.recorded_fight import read_fights
+from soulslab.arena.fitting.recorded_fight import read_fights, save_fight
 from soulslab.arena.uncertainty import load_uncertainty, uncertainty_path
 from support.forked import ForkedPopen
 from support.waiting import PATIENCE_S, wait_for
@@ -189,6 +190,22 @@ def test_a_second_recording_adds_other_fights(tmp_path, monkeypatch, caplog):
     assert [path.name for path in files] == ["fight_0001.npz", "fight_0002.npz"]
     first, second = read_fights(Path("seen"))
     assert not np.array_equal(first.moments, second.moments)
+
+
+def test_a_recording_is_of_one_boss(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    record = ["boss", "record", "seen", "--minutes", "0.1"]
+    assert cli.run(["boss", "write", "judge", "mine.toml"]) == 0
+    assert cli.run([*record, "--boss", "mine.toml"]) == 0
+    for name in ("judge", "trickster"):
+        assert cli.run([*record, "--boss", name]) == cli.EXIT_USAGE
+        assert f"seen: holds fights of mine.toml, not of {name}; choose another folder" in capsys.readouterr().err
+    assert cli.run([*record, "--boss", str(tmp_path / "mine.toml")]) == 0
+    # Earlier versions did not record the boss.
+    (first, _) = read_fights(Path("seen"))
+    save_fight(Path("earlier"), replace(first, boss=""))
+    assert cli.run(["boss", "record", "earlier", "--minutes", "0.1"]) == 0
+    assert [fight.boss for fight in read_fights(Path("earlier"))] == ["", "judge"]
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,7 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     player_animations: Annotated[tuple[_Name, ...], Meta(max_length=10_000)]
     boss_animations: Annotated[tuple[_Name, ...], Meta(max_length=10_000)]
     player: str = ""
+    boss: str = ""
 
 
 class RecordedFight(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -72,6 +73,7 @@ class RecordedFight(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         boss_animations: Likewise for the boss; an animation of unknown name is ``#`` and its number.
         player_max_hp: Full health of the player.
         player: Who played, for reports.
+        boss: Name of the boss, or of its file; empty if it was not recorded.
     """
 
     moments: NDArray[Any]
@@ -79,6 +81,7 @@ class RecordedFight(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     boss_animations: tuple[str, ...]
     player_max_hp: float
     player: str = ""
+    boss: str = ""
 
     @property
     def game_time_s(self) -> float:
@@ -108,6 +111,7 @@ def save_fight(folder: Path, fight: RecordedFight) -> Path:
         player_animations=fight.player_animations,
         boss_animations=fight.boss_animations,
         player=fight.player,
+        boss=fight.boss,
     )
     columns: dict[str, Any] = {name: fight.moments[name] for name in MOMENT.names or ()}
     data = npz_bytes({"header": np.array(msgspec.json.encode(header).decode()), **columns})
@@ -164,6 +168,7 @@ def read_fight(path: Path) -> RecordedFight:
         boss_animations=header.boss_animations,
         player_max_hp=header.player_max_hp,
         player=header.player,
+        boss=header.boss,
     )
     for problem in _problems(fight):
         raise fail(problem)
