@@ -71,7 +71,7 @@ def remove_tokens(path: Path) -> int:
         _log.info("%s: removed a token", file)
     for file in removal.left:
         _log.warning("%s: still holds a token; remove this file, or the token in it", file)
-    if not removal.changed:
+    if not removal.changed and not removal.left:
         _log.info("%s: no token found", path)
     return EXIT_FAILED if removal.left else EXIT_OK
 

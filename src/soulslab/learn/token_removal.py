@@ -23,7 +23,9 @@ _OPTIONS: Final = ("options", "env_options", "kwargs")
 """Names of the tables in which earlier versions wrote the options of an environment."""
 
 _NAME: Final = "token"
-_TOML_LINE: Final = re.compile(r'^token\s*=\s*(".*"|\'.*\')\s*(#.*)?\n?', re.MULTILINE)
+_TOML_LINE: Final = re.compile(r'^[ \t]*token\s*=\s*(".*"|\'.*\')\s*(#.*)?\n?', re.MULTILINE)
+_IN_MALFORMED: Final = re.compile(rb"""\btoken\b[\\"']*\s*[=:]\s*[\\"']+([^\\"'\r\n]+)""")
+"""A token in text that cannot be parsed, such as TOML with a mistake or JSON in JSON."""
 
 
 class Removal(NamedTuple):
@@ -43,63 +45,77 @@ def remove_tokens(path: Path) -> Removal:
         raise CheckpointError(path, "cannot be read: No such file or directory")
     with writing(path):
         files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
-    found = {file: _clean(file) for file in files}
-    tokens = set().union(*found.values())
-    changed = tuple(file for file in files if found[file])
-    return Removal(changed, tuple(file for file in files if _holds_any(file, tokens)))
+    cleaned = {file: _clean(file) for file in files}
+    tokens = set().union(*(each.tokens for each in cleaned.values()))
+    changed = tuple(file for file, each in cleaned.items() if each.tokens and each.is_removed)
+    left = (file for file, each in cleaned.items() if not each.is_removed or _holds_any(file, tokens))
+    return Removal(changed, tuple(left))
 
 
-def _clean(file: Path) -> set[str]:
-    """Remove the tokens of one file and return them; empty if it holds none."""
+class _Cleaned(NamedTuple):
+    """The tokens that one file held, and whether they were removed from it."""
+
+    tokens: set[str]
+    is_removed: bool = True
+
+
+def _clean(file: Path) -> _Cleaned:
+    """Remove the tokens of one file, if that is possible without other changes."""
     if file.suffix == ".safetensors":
         return _clean_archive(file)
     if file.suffix == ".toml":
         return _clean_toml(file)
     if file.name == METADATA_NAME:
         return _clean_metadata(file)
-    return set()
+    return _Cleaned(set())
 
 
-def _clean_archive(file: Path) -> set[str]:
+def _clean_archive(file: Path) -> _Cleaned:
     try:
         if not set(_pop_tokens(read_archive_header(file))):
-            return set()
+            return _Cleaned(set())
     except CorruptCheckpointError:
-        return set()  # a file of another program; it is searched for the tokens later
+        return _Cleaned(set())  # a file of another program; it is searched for the tokens later
     tensors, header = read_archive(file)
     found = set(_pop_tokens(header))
     write_archive(file, tensors, header)
-    return found
+    return _Cleaned(found)
 
 
-def _clean_toml(file: Path) -> set[str]:
-    """Remove the lines with a token, so that comments are kept."""
+def _clean_toml(file: Path) -> _Cleaned:
+    """Remove the lines with a token, so that comments are kept; other notations of a token are left."""
+    data = read_bytes(file, MAX_TEXT_BYTES, partial(CheckpointError, file))
     try:
-        data = read_bytes(file, MAX_TEXT_BYTES, partial(CheckpointError, file))
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
         tables = parse_toml(text, partial(ConfigError, source=file))
     except (UnicodeDecodeError, ConfigError):
-        return set()  # a file of another program; it is searched for the tokens later
+        return _search_malformed(data)
     found = set(_pop_tokens(tables))
     cleaned = _TOML_LINE.sub("", text)
-    if not found or tomllib.loads(cleaned) != tables:
-        return set()
-    write_atomically(file, cleaned.encode())
-    return found
+    is_removed = not found or tomllib.loads(cleaned) == tables
+    if found and is_removed:
+        write_atomically(file, cleaned.encode())
+    return _Cleaned(found, is_removed)
 
 
-def _clean_metadata(file: Path) -> set[str]:
+def _clean_metadata(file: Path) -> _Cleaned:
     fail = partial(ConfigError, source=file)
+    content = _read(file)
     try:
-        data = parse_json(_read(file), dict[str, Any], fail)
+        data = parse_json(content, dict[str, Any], fail)
         spec = parse_json(str(data.get("env_spec", "")), object, fail)
     except ConfigError:
-        return set()  # a file of another program; it is searched for the tokens later
+        return _search_malformed(content)
     found = set(_pop_tokens(spec))
     if found:
         data["env_spec"] = msgspec.json.encode(spec).decode()
         write_atomically(file, msgspec.json.encode(data))
-    return found
+    return _Cleaned(found)
+
+
+def _search_malformed(data: bytes) -> _Cleaned:
+    found = {token.decode(errors="replace") for token in _IN_MALFORMED.findall(data)}
+    return _Cleaned(found, is_removed=not found)
 
 
 def _pop_tokens(value: Any, *, are_options: bool = False) -> Iterator[str]:

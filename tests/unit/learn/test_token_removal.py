@@ -61,11 +61,40 @@ def test_other_files_with_the_token_are_named(run_dir, monkeypatch, caplog):
     assert cli.run(["remove-tokens", str(run_dir)]) == cli.EXIT_OK
 
 
-def test_a_file_with_a_byte_order_mark(tmp_path):
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f'[env]\noptions = {{ token = "{TOKEN}" }}\n', id="inline table"),
+        pytest.param(f'[env]\noptions.token = "{TOKEN}"\n', id="dotted key"),
+        pytest.param(f'[env.options]\n"token" = "{TOKEN}"\n', id="quoted key"),
+        pytest.param(f'[env.options]\nserver = localhost\ntoken = "{TOKEN}"\n', id="invalid TOML"),
+        pytest.param(f"[env.options]\ntoken = '{TOKEN}\n", id="no closing quote"),
+    ],
+)
+def test_a_token_that_cannot_be_removed_is_reported(tmp_path, caplog, text):
+    caplog.set_level("INFO", "soulslab")
+    (tmp_path / "config.toml").write_text(text)
+    (tmp_path / "notes.txt").write_text(f"the token is {TOKEN}")
+    assert cli.run(["remove-tokens", str(tmp_path)]) == cli.EXIT_FAILED
+    assert caplog.messages == [
+        f"{tmp_path / name}: still holds a token; remove this file, or the token in it"
+        for name in ("config.toml", "notes.txt")
+    ]
+    assert (tmp_path / "config.toml").read_text() == text
+
+
+@pytest.mark.parametrize("start", ["[env.options]\n\t ", "\ufeff[env.options]\n", "\ufeff[env.options]\r\n"])
+def test_lines_of_any_editor_are_removed(tmp_path, start):
     file = tmp_path / "config.toml"
-    file.write_text(f'[env.options]\ntoken = "{TOKEN}"\nboss = "judge"\n', encoding="utf-8-sig")
+    file.write_bytes(f'{start}token = "{TOKEN}"\nboss = "judge"\n'.encode())
     assert remove_tokens(tmp_path) == ((file,), ())
     assert file.read_text() == '[env.options]\nboss = "judge"\n'
+
+
+def test_malformed_files_without_a_token_are_not_reported(tmp_path):
+    (tmp_path / "a.toml").write_text('[env.options]\nserver = localhost\ntoken = ""\ntoken_file = "token.txt"\n')
+    (tmp_path / "b.toml").write_bytes(b"\xff\x00token")
+    assert remove_tokens(tmp_path) == ((), ())
 
 
 def test_a_data_set(tmp_path):
@@ -78,6 +107,8 @@ def test_a_data_set(tmp_path):
     for malformed in (b"[" * 100_000, b'{"env_spec": "' + b"[" * 100_000 + b'"}', b"[]"):
         (tmp_path / "metadata.json").write_bytes(malformed)
         assert remove_tokens(tmp_path) == ((), ())
+    (tmp_path / "metadata.json").write_bytes(msgspec.json.encode({"env_spec": spec})[:-1])
+    assert remove_tokens(tmp_path) == ((), (tmp_path / "metadata.json",))
 
 
 def test_no_such_folder(tmp_path):
