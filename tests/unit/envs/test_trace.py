@@ -5,6 +5,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from soulslab import cli
 from soulslab.envs.trace import (
     HASH_BYTES,
     PixelRegion,
@@ -18,6 +19,7 @@ from soulslab.envs.trace import (
 )
 from soulslab.errors import RecordingError
 from soulslab.siphon.profile import Attribute
+from support.broken_output import broken_output
 
 
 def attribute(kind, **facts):
@@ -99,6 +101,15 @@ def test_a_value_that_differs_is_found_in_every_type(name):
     expected = [np.frombuffer(value, np.uint8) if name == "raw" else value for value in (VALUES[name], OTHER[name])]
     np.testing.assert_array_equal(first, expected[0])
     np.testing.assert_array_equal(second, expected[1])
+
+
+def test_a_difference_is_written_to_a_file_before_it_is_printed(tmp_path):
+    one, two = write(tmp_path / "one.h5", make_trace()), write(tmp_path / "two.h5", make_trace(changes={3: {"hp": 8}}))
+    file = tmp_path / "difference.json"
+    with broken_output(), pytest.raises(BrokenPipeError):
+        cli.run(["siphon", "compare", str(one), str(two), "--json", str(file)])
+    (row,) = msgspec.json.decode(file.read_bytes())
+    assert row["step"] == 4
 
 
 def test_zeros_of_both_signs_differ_and_nans_are_equal():
