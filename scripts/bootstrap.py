@@ -317,23 +317,19 @@ def set_up() -> None:
     STAMP.unlink(missing_ok=True)
     say(f"setting up soulslab in {VENV.name} (details: {LOG.relative_to(ROOT)})")
     UNFINISHED.touch()
-    try:
-        if not program("python").exists():
-            ensure_venv_module()
-            install_phase("virtual environment", [sys.executable, "-m", "venv", str(VENV)])
-        pip = [str(program("python")), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
-        pip.append("--no-compile")  # compile_packages does it
-        # requirements.txt lists every package, so no dependency is resolved or installed without a hash.
-        install_phase("packages", [*pip, "--no-deps", "--require-hashes", "-r", str(REQUIREMENTS)])
-        # torch is installed separately: its builds differ in their hashes and dependencies.
-        pip += ["-c", str(CONSTRAINTS)]
-        install_phase(f"torch {pinned('torch')}", [*pip, f"torch=={pinned('torch')}"])
-        # The pinned setuptools builds the clock libraries; an isolated build would download one without a hash.
-        install_phase("soulslab", [*pip, "--no-build-isolation", "-e", f"{ROOT}[{EXTRAS}]"])
-        compile_packages()
-    except SetupError:
-        UNFINISHED.unlink(missing_ok=True)  # pip has cleaned up after its failure
-        raise
+    if not program("python").exists():
+        ensure_venv_module()
+        install_phase("virtual environment", [sys.executable, "-m", "venv", str(VENV)])
+    pip = [str(program("python")), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
+    pip.append("--no-compile")  # compile_packages does it
+    # requirements.txt lists every package, so no dependency is resolved or installed without a hash.
+    install_phase("packages", [*pip, "--no-deps", "--require-hashes", "-r", str(REQUIREMENTS)])
+    # torch is installed separately: its builds differ in their hashes and dependencies.
+    pip += ["-c", str(CONSTRAINTS)]
+    install_phase(f"torch {pinned('torch')}", [*pip, f"torch=={pinned('torch')}"])
+    # The pinned setuptools builds the clock libraries; an isolated build would download one without a hash.
+    install_phase("soulslab", [*pip, "--no-build-isolation", "-e", f"{ROOT}[{EXTRAS}]"])
+    compile_packages()
     write_atomically(STAMP, fingerprint())
     UNFINISHED.unlink()
     say(f"ready after {time.monotonic() - started:.0f} s")
@@ -380,6 +376,8 @@ def install_phase(name: str, command: list[str]) -> None:
     """
     with phase(name, LOG) as log:
         status = call(command, log)
+        if status > 0:
+            UNFINISHED.unlink(missing_ok=True)  # pip has cleaned up after its failure; if it was killed, it has not
         if status != 0:
             raise SetupError(f"{name}: exit status {status}{log_tail()}")
 

@@ -145,17 +145,24 @@ def test_a_change_of_pins_keeps_the_virtual_environment(bootstrap, calls, make_v
     assert [command[2] for command in calls] == ["pip", "pip", "pip", "compileall"]
 
 
-def test_a_failure_shows_the_log_and_leaves_no_stamp(bootstrap, calls, monkeypatch):
+@pytest.mark.parametrize(("status", "is_kept"), [(7, True), (-9, False)])
+def test_a_failure_shows_the_log_and_leaves_no_stamp(bootstrap, calls, monkeypatch, status, is_kept):
     good = bootstrap.call
 
     def failing(command, log, environment=None):
         good(command, log, environment)
-        return 7 if "torch==2.13.0" in command else 0
+        return status if "torch==2.13.0" in command else 0
 
     monkeypatch.setattr(bootstrap, "call", failing)
-    with pytest.raises(bootstrap.SetupError, match=r"(?s)torch 2.13.0: exit status 7.*\| some output"):
+    with pytest.raises(bootstrap.SetupError, match=rf"(?s)torch 2.13.0: exit status {status}.*\| some output"):
         bootstrap.set_up()
     assert not bootstrap.is_current()
+    # pip removes what it has installed in part, unless it is killed; then the next set-up creates everything again.
+    installed = bootstrap.VENV / "installed"
+    installed.touch()
+    monkeypatch.setattr(bootstrap, "call", good)
+    bootstrap.set_up()
+    assert installed.exists() == is_kept
 
 
 def test_a_missing_pin_is_named(bootstrap):
