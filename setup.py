@@ -13,6 +13,7 @@ A wheel for Windows contains the DLLs of the repository and compiles nothing, so
 
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -52,6 +53,12 @@ class WheelOfSystem(bdist_wheel):
         if self.is_for_windows:
             self.distribution.ext_modules = []
         super().finalize_options()
+
+    def run(self) -> None:
+        """Build into an empty folder; modules of an earlier build that have been deleted since would be included."""
+        if not self.skip_build:
+            shutil.rmtree(self.get_finalized_command("build").build_lib, ignore_errors=True)
+        super().run()
 
     def get_tag(self) -> tuple[str, str, str]:
         """Return the tags of Python, ABI and platform."""

@@ -51,14 +51,17 @@ def source(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
-def wheel(source, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel")
+def built(source, folder):
     options = ["--no-deps", "--no-build-isolation", "--config-settings=--build-option=--plat-name=win_amd64"]
     command = [sys.executable, "-m", "pip", "--quiet", "wheel", *options, "-w", folder, source]
     subprocess.run(command, env=environment(ADDRESS), check=True)
     (path,) = folder.iterdir()
     return path
+
+
+@pytest.fixture(scope="module")
+def wheel(source, tmp_path_factory):
+    return built(source, tmp_path_factory.mktemp("wheel"))
 
 
 def test_its_tags_are_those_of_windows(wheel):
@@ -74,6 +77,18 @@ def test_it_contains_the_dlls_of_the_repository_and_no_library_of_linux(wheel):
     assert set(sums) == {"soulslab_clock.dll", "soulslab_control.dll", "soulslab_xinput.dll"}
     assert [name for name in names if name.endswith((".so", ".pyd"))] == []
     assert "soulslab/learn/configs/demo.toml" in names
+
+
+def test_it_contains_no_module_that_was_deleted_after_an_earlier_build(wheel, source, tmp_path):
+    module = source / "src/soulslab/doctor.py"
+    kept = module.rename(tmp_path / "doctor.py")
+    try:
+        with ZipFile(built(source, tmp_path / "wheel")) as archive:
+            names = archive.namelist()
+    finally:
+        kept.rename(module)
+    assert "soulslab/demo.py" in names
+    assert "soulslab/doctor.py" not in names
 
 
 def test_links_and_pictures_of_its_description_are_absolute(wheel):
