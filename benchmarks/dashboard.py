@@ -10,6 +10,7 @@ feed only counts the decisions, which is timed by itself and compared with the t
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -44,7 +45,7 @@ OPEN_TARGET_S: Final = 2.0
 _REPORTS_PER_S: Final = 5
 """Reports per second of PPO in the demo."""
 
-_CHROMIUM: Final = "/usr/bin/chromium-headless-shell"
+_CHROMIUM: Final = "chromium-headless-shell"
 _FLAGS: Final = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync")
 _START_S: Final = 120.0
 _SETTLE_S: Final = 3.0
@@ -76,7 +77,7 @@ class DashboardBenchSettings(msgspec.Struct, frozen=True, kw_only=True):
 def measure_dashboard(settings: DashboardBenchSettings) -> list[Result]:
     """Measure the cost to training, the server, the latency, and the time to open a page."""
     with TemporaryDirectory(prefix="soulslab_bench_") as folder, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=list(_FLAGS))
+        browser = playwright.chromium.launch(executable_path=shutil.which(_CHROMIUM), args=list(_FLAGS))
         root = Path(folder)
         costs = [
             _measure_cost("PPO", "demo.toml", "decisions", root / "ppo", browser, settings),

@@ -18,6 +18,7 @@ Names select pictures; without names all are taken. The browser is Debian's Chro
 from __future__ import annotations
 
 import io
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,7 +61,8 @@ _CHOICE: Final = """() => {
 def main(link: str, play_link: str, *names: str) -> None:
     """Take pictures, and check that no page is wider than its window."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium-headless-shell", args=["--no-sandbox"])
+        program = shutil.which("chromium-headless-shell")
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         base = link.partition("/?")[0]
         for name, path in PAGES.items():
             if not names or name in names:

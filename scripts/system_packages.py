@@ -68,6 +68,7 @@ PACKAGES = (
     Package("supertransball2", "a game that sleeps in short parts, SDL 1.2", has_program("supertransball2")),
     Package("spacezero", "a game with timers, GTK 2", has_program("spacezero")),
     Package("redis-server", "the data store of a fleet", has_program("redis-server")),
+    Package("openssl", "makes certificates for TLS", has_program("openssl")),
     Package("chromium-headless-shell", "shows the pages of the dashboard", has_program("chromium-headless-shell")),
     Package("wine", "runs Windows programs", has_program("wine")),
     Package("gcc-mingw-w64-x86-64-win32", "compiles Windows programs", has_program("x86_64-w64-mingw32-gcc")),

@@ -1,5 +1,7 @@
 """One Chromium for all tests."""
 
+import shutil
+
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
@@ -25,7 +27,7 @@ def contexts():
     expect.set_options(timeout=1000 * PATIENCE_S)
     made = {}
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium-headless-shell", args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium-headless-shell"), args=FLAGS)
 
         def context(width):
             if width not in made:
