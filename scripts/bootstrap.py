@@ -95,6 +95,7 @@ def main(arguments: list[str]) -> int:
             with locked():
                 if not is_current():  # another process may have finished the set-up while this one waited
                     set_up()
+        report_other_python()
     except SetupError as error:
         say(f"error: {error}")
         return 1
@@ -301,6 +302,14 @@ def fingerprint() -> str:
     parts = [file.read_bytes() for file in files]
     parts += [str(ROOT).encode(), EXTRAS.encode(), str(system_packages.has_compiler()).encode()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def report_other_python() -> None:
+    """Report that the virtual environment has another version of Python than this one, which is not used then."""
+    match = re.search(r"^version = (\d+\.\d+)", (VENV / "pyvenv.cfg").read_text(encoding="utf-8"), re.MULTILINE)
+    this = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    if match is not None and match[1] != this:
+        say(f"using Python {match[1]} of {VENV}; to use Python {this}, remove this folder first")
 
 
 def set_up() -> None:

@@ -139,6 +139,19 @@ def test_a_virtual_environment_of_another_folder_is_created_again(bootstrap, cal
     assert calls[0][1:3] == ["-m", "venv"]
 
 
+def test_an_environment_with_another_version_of_python_is_reported(bootstrap, calls, make_venv, monkeypatch, capsys):
+    monkeypatch.setattr(bootstrap, "run", lambda *_: 0)
+    make_venv()
+    config = bootstrap.VENV / "pyvenv.cfg"
+    command = config.read_text()
+    this = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    for version in ("3.9", this):
+        config.write_text(f"version = {version}.1\n{command}")
+        assert bootstrap.main(["setup"]) == 0
+        printed = capsys.readouterr().err
+        assert (f"using Python 3.9 of {bootstrap.VENV}; to use Python {this}," in printed) == (version == "3.9")
+
+
 def test_a_change_of_pins_keeps_the_virtual_environment(bootstrap, calls, make_venv):
     make_venv()
     bootstrap.set_up()
@@ -290,7 +303,8 @@ def test_without_rights_the_missing_packages_are_named(bootstrap, lacking, monke
         assert "an X server without a screen" in said
 
 
-def test_the_demo_needs_no_packages(bootstrap, lacking, monkeypatch):
+def test_the_demo_needs_no_packages(bootstrap, lacking, make_venv, monkeypatch):
+    make_venv()
     monkeypatch.setattr(bootstrap, "may_install", lambda: False)
     monkeypatch.setattr(bootstrap, "is_current", lambda: True)
     monkeypatch.setattr(bootstrap, "run", lambda *_: 0)
