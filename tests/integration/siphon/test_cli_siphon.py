@@ -171,7 +171,7 @@ def test_a_script_ends_at_its_first_mistake(soulslab, doom, tmp_path):
 def test_a_game_is_played_from_the_prompt(soulslab, doom, tmp_path):
     shots = [tmp_path / "before.png", tmp_path / "after.png"]
     # Turning changes the picture; a game that stands still shows the same twice but for monsters far away.
-    lines = f"shot {shots[0]}\nhold RIGHT_ARROW 0.5\nshot {shots[1]}\n"
+    lines = f"shot '{shots[0]}'\nhold RIGHT_ARROW 0.5\nshot '{shots[1]}'\n"
     soulslab("scan", tmp_path / "found.toml", "--pid", doom.pid, lines=lines)
     before, after = (cv2.imread(str(shot)).astype(float) for shot in shots)
     assert abs(before - after).mean() > 5

@@ -11,6 +11,9 @@ from soulslab.errors import ConfigError
 
 _HOST_PORT = re.compile(r"(?P<host>\[[^\[\]]+\]|[^:\[\]/]+):(?P<port>\d{1,5})")
 
+#: Maximum length of the path of a Unix socket (unix(7): 108 bytes with the zero byte at its end).
+MAX_PATH_BYTES = 107
+
 
 class Address(msgspec.Struct, frozen=True):
     """Address of a server: `host` and TCP `port` (0 for any free one), or the `path` of a Unix socket."""
@@ -46,7 +49,12 @@ class Address(msgspec.Struct, frozen=True):
 def parse_address(text: str) -> Address:
     """Parse ``host:port``, ``[::1]:port`` or ``unix:/path/of/socket``. Raises `ConfigError` for another form."""
     if text.startswith("unix:") and len(text) > len("unix:"):
-        return Address(path=text.removeprefix("unix:"))
+        path = text.removeprefix("unix:")
+        n_bytes = len(path.encode(errors="replace"))
+        if n_bytes > MAX_PATH_BYTES:
+            limit = f"{n_bytes} bytes, and the system allows {MAX_PATH_BYTES}; use a shorter path"
+            raise ConfigError(f"the path of the socket {text!r} has {limit}", source="address")
+        return Address(path=path)
     match = _HOST_PORT.fullmatch(text)
     if match is None or int(match["port"]) > 65535:
         raise ConfigError(f"{text!r} is neither host:port nor unix:/path", source="address")

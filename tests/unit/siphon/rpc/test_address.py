@@ -30,6 +30,12 @@ def test_addresses(text, is_local, target):
     assert address.target == target
 
 
+def test_the_path_of_a_socket_has_a_limit():
+    assert parse_address(f"unix:/{106 * 'x'}").path == f"/{106 * 'x'}"
+    with pytest.raises(ConfigError, match="has 109 bytes, and the system allows 107; use a shorter path"):
+        parse_address(f"unix:/{54 * 'ä'}")
+
+
 @given(st.text(max_size=20) | st.from_regex(r"[\w\[\]:./]{1,15}:\d{1,6}"))
 def test_any_text_is_an_address_or_an_error(text):
     try:
