@@ -98,6 +98,13 @@ MADE_OTHERWISE = {
     "training.md": ("runs/frost",),
 }
 SMALLER = {"--fights": "1", "--trials": "1", "--processes": "1", "--minutes": "0.1"}
+#: Words that are added to a command with a given word. Enough attacks for a fit are recorded in 150 steps.
+ADDED = {
+    "--top-up": ["--set", "env.options.max_episode_steps=150"],
+    "--record": ["--option", "max_episode_steps=150"],
+    "predict": ["--bosses", "1", "--fights", "1"],
+    "refine": ["--fights", "1", "--rounds", "1", "--decisions", "64"],
+}
 SMALL = ["env.n_envs=2", "run.total_steps=64", "run.evaluate_every=0"]
 SMALL_FITTED = [*SMALL, "learner.n_steps=16"]  # the layers are those of the policy in run.start_from
 SMALL_PPO = [*SMALL_FITTED, "network.widths=[8]"]
@@ -123,12 +130,9 @@ def smaller(words):
     """Return a command with fewer fights, trials, bosses and steps."""
     words = [SMALLER.get(before, word) for before, word in zip(["", *words], words, strict=False)]
     words = [re.sub(r"(generated:(\d+))0-\d+", r"\g<1>0-\g<2>1", word) for word in words]
+    words = [*words, *(added for word in words for added in ADDED.get(word, ()))]
     if words[0] == "evaluate" and "--fights" not in words:
         return [*words, "--fights", "1"]
-    if words[:2] == ["boss", "predict"]:
-        return [*words, "--bosses", "1", "--fights", "1"]
-    if words[:2] == ["boss", "refine"]:
-        return [*words, "--fights", "1", "--rounds", "1", "--decisions", "64"]
     if words[0] not in ("train", "tune") or (words[0] == "tune" and "--search" not in words):
         return words
     settings = SMALL_RAINBOW if "rainbow" in " ".join(words) else SMALL_PPO
