@@ -22,15 +22,17 @@ from support.pty import Pty
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ["-S", "-c", "import sys; sys.argv[0] = 'soulslab'; from soulslab.cli import main; main()"]
-#: Runs several commands, and prints the exit code and the error output of each as JSON.
+#: Runs several commands, prints the exit code and the error output of each as JSON, and imports modules.
 COMMANDS = """
-import io, json, sys
+import importlib, io, json, sys
 from contextlib import redirect_stderr, redirect_stdout
 from soulslab.cli import run
 for words in json.loads(sys.argv[1]):
     with redirect_stderr(io.StringIO()) as errors, redirect_stdout(io.StringIO()):
         code = run(words)
     print(json.dumps([code, errors.getvalue()]))
+for name in sys.argv[2:]:
+    importlib.import_module(name)
 """
 USER_EXTRAS = ("siphon", "window", "learn", "tune")
 
@@ -80,10 +82,10 @@ def run(environment, *arguments, cwd):
     )
 
 
-def run_all(environment, commands, cwd):
-    """Run commands in one process, and return the exit code and the error output of each."""
+def run_all(environment, commands, cwd, modules=()):
+    """Run commands in one process, which then imports modules; return exit code and error output of each command."""
     done = subprocess.run(
-        [sys.executable, "-S", "-c", COMMANDS, json.dumps([command.split() for command in commands])],
+        [sys.executable, "-S", "-c", COMMANDS, json.dumps([command.split() for command in commands]), *modules],
         env=environment,
         cwd=cwd,
         capture_output=True,
@@ -144,8 +146,13 @@ SHORT_COMMANDS = {
 }
 
 
+#: Modules that need these extras alone, which are those of the image in deploy/, besides the dashboard.
+LEARNER = ("learn", "fleet")
+FLEET = [f"soulslab.fleet.{name}" for name in ("game_process", "learning", "operating", "recorded_game")]
+
+
 @pytest.mark.parametrize(
-    "extras", [("learn",), ("siphon",), (*USER_EXTRAS, "dashboard")], ids=["learn", "siphon", "all"]
+    "extras", [LEARNER, ("siphon",), (*USER_EXTRAS, "dashboard")], ids=["learner", "siphon", "all"]
 )
 def test_commands_work_with_the_extras_that_they_need(installed, tmp_path, extras):
     environment = {name: value for name, value in installed(*extras).items() if name != "DISPLAY"}
@@ -153,7 +160,7 @@ def test_commands_work_with_the_extras_that_they_need(installed, tmp_path, extra
     options = ServerOptions(address=f"unix:{tmp_path}/game", needs_token=False)
     with FakeSession() as session, serve(session, options) as server:
         commands = [command.replace("GAME", server.address) for command in SHORT_COMMANDS]
-        results = run_all(environment, commands, tmp_path)
+        results = run_all(environment, commands, tmp_path, FLEET if extras == LEARNER else ())
     for (command, (needed, code_if_installed)), (code, errors) in zip(SHORT_COMMANDS.items(), results, strict=True):
         missing = [extra for extra in needed if extra not in extras]
         assert code == (1 if missing else code_if_installed), (command, errors)
@@ -209,29 +216,6 @@ def test_a_person_plays_in_the_terminal_without_extras(base, tmp_path):
         process.kill()
         process.wait()
         terminal.close()
-
-
-TRAIN = """
-import sys
-from soulslab.cli import run
-code = run(sys.argv[1:])
-import soulslab.fleet.game_process, soulslab.fleet.learning, soulslab.fleet.operating, soulslab.fleet.recorded_game
-sys.exit(code)
-"""
-
-
-def test_the_learner_and_the_fleet_work_without_the_bridge(installed, tmp_path):
-    """The extras are those of the image in deploy/, besides the dashboard."""
-    small = ["env.n_envs=2", "learner.n_steps=16", "run.total_steps=64"]
-    command = [sys.executable, "-S", "-c", TRAIN, "train", "--run-dir", "run", *small_flags(small)]
-    environment = installed("learn", "fleet")
-    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "run" / "policy.safetensors").exists()
-
-
-def small_flags(settings):
-    return [word for setting in settings for word in ("--set", setting)]
 
 
 def test_the_window_opens_without_the_learner(installed, tmp_path):
