@@ -1,6 +1,7 @@
 """The queue of messages that are not acknowledged."""
 
 import errno
+import io
 import random
 
 import pytest
@@ -73,3 +74,31 @@ def test_a_full_disk_refuses_messages(spool, monkeypatch, caplog):
     assert not spool.append(bytes(90))
     assert "No space left on device" in caplog.text
     assert len(spool) == 1
+
+
+class FullFile(io.FileIO):
+    """An unbuffered file on a full disk, which has space for all but the last byte."""
+
+    def write(self, data):
+        return super().write(data[:-1])
+
+
+def test_a_message_that_is_written_in_part_is_refused(spool, tmp_path):
+    messages = [bytes([i]) * 90 for i in range(3)]
+    assert all(spool.append(message) for message in messages[:2])  # one in memory, one in the file
+    file, spool._file = spool._file, FullFile(tmp_path / "full", "w+")
+    assert not spool.append(messages[2])
+    spool._file.close()
+    spool._file = file
+    assert spool.append(messages[2])
+    assert drain(spool) == messages
+
+
+def test_the_oldest_messages_in_the_file_have_at_most_the_size_asked_for(spool):
+    messages = [bytes([i]) * 40 for i in range(8)]
+    assert all(spool.append(message) for message in messages)
+    spool.remove(spool.oldest(100))
+    assert spool.n_file_bytes == spool.n_bytes
+    assert spool.oldest(100) == messages[2:4]
+    assert spool.oldest(120) == messages[2:5]
+    assert spool.oldest(1) == messages[2:3]
