@@ -5,6 +5,7 @@ import os
 import pytest
 
 from soulslab.errors import ConfigError, SaveFileError
+from soulslab.games import save_files
 from soulslab.games.save_files import ROAMING, backup, find_save_file, restore
 from soulslab.siphon.process.discovery import writers_of
 
@@ -67,6 +68,23 @@ def test_a_file_open_for_writing_is_an_error(save, tmp_path):
     with save.open("rb"):
         assert writers_of(save) == ()
         restore(copy, save)
+
+
+@pytest.mark.parametrize("is_copied_before", [False, True])
+def test_a_file_that_changes_while_it_is_copied_is_an_error(save, tmp_path, monkeypatch, is_copied_before):
+    copy, real = tmp_path / "margit.sl2", save_files._replace
+
+    def replace(source, target):
+        if is_copied_before:
+            real(source, target)
+        save.write_bytes(b"BND4" + bytes([1]) * 1000)
+        if not is_copied_before:
+            real(source, target)
+
+    monkeypatch.setattr(save_files, "_replace", replace)
+    with pytest.raises(SaveFileError, match=r"ER0000\.sl2: changed while it was copied"):
+        backup(save, copy)
+    assert not (tmp_path / "margit.sl2.sha256").exists()
 
 
 def test_a_missing_file_is_an_error(tmp_path):
