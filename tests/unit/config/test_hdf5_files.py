@@ -177,7 +177,7 @@ def test_other_files_are_refused_without_a_process(tmp_path, make):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limits are those of Linux")
 @pytest.mark.parametrize(
-    "statement", ["while True: pass", "data = bytearray(1 << 40)", "import ctypes; ctypes.string_at(0)"]
+    "statement", ["while True: pass", "data = bytearray(1 << 30)", "import ctypes; ctypes.string_at(0)"]
 )
 def test_a_process_that_loops_or_crashes_is_an_error(tmp_path, monkeypatch, statement):
     """Run the real process with an injected fault."""
