@@ -90,6 +90,29 @@ def test_a_commit_that_was_interrupted_anywhere_is_finished_or_forgotten(tmp_pat
         assert path.read_bytes() == before
 
 
+def test_a_journal_with_a_changed_byte_in_a_page_is_forgotten(tmp_path, monkeypatch):
+    path, before = tmp_path / "file", seeded(3).randbytes(2 * PAGE)
+    file = CommittedFile(path)
+    file.write(before)
+    file.commit()
+    file.seek(100)
+    file.write(b"new")
+
+    def killed(*_):
+        raise Killed
+
+    monkeypatch.setattr(committed_file, "write_at", killed)
+    with pytest.raises(Killed):
+        file.commit()
+    monkeypatch.undo()
+    file.close()
+    journal = bytearray(journal_of(path).read_bytes())
+    journal[journal.index(b"new") + 1000] ^= 1
+    journal_of(path).write_bytes(journal)
+    assert finish_commit(path) is False
+    assert path.read_bytes() == before
+
+
 def test_a_file_open_for_writing_is_not_replaced(tmp_path):
     file = CommittedFile(tmp_path / "file")
     journal_of(file.path).write_bytes(b"it is on its way")
