@@ -32,6 +32,35 @@ def test_a_player_outside_is_teleported_back(make_live):
     }
 
 
+def test_the_player_can_neither_die_nor_fall_during_a_teleport(make_live, monkeypatch):
+    inner = make_live()
+    env, written, write = SafeGround(inner, SMALL), [], inner.write_quantities
+
+    def record(values):
+        fight = inner.arena().fight
+        written.append((tuple(values), bool(fight.no_death), bool(fight.no_gravity)))
+        write(values)
+
+    env.reset(seed=0)
+    monkeypatch.setattr(inner, "write_quantities", record)
+    assert env.step(NOTHING)[4]["ground"]["is_teleported"]
+    flags = ("player.no_death", "player.no_gravity")
+    assert written == [(flags, False, False), (("player.position",), True, True), (flags, True, True)]
+
+
+def test_a_player_who_dies_outside_is_not_teleported(make_live):
+    inner = make_live()
+    env = SafeGround(inner, SMALL, beyond_m=1.0)
+    env.reset(seed=0)
+    fight = inner.arena().fight
+    position = float(fight.duel.p_x), float(fight.duel.p_y)
+    fight.duel.p_hp = 0.0
+    *_, terminated, _, info = env.step(NOTHING)
+    assert terminated
+    assert (info["ground"]["is_outside"], info["ground"]["is_teleported"]) == (True, False)
+    assert (fight.duel.p_x, fight.duel.p_y) == pytest.approx(position, abs=0.5)
+
+
 def test_a_teleport_does_not_change_the_reward(make_live):
     env = SafeGround(make_live(reward={"centre": 1.0}), SMALL)
     env.reset(seed=0)
