@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -411,6 +412,36 @@ def test_streams_that_stall_make_room_for_new_ones(server, ready):
     assert next(live).frame_number == 1
     wait_for(lambda: len(server.service._streams) == MAX_STREAMS)
     for stream in [*stalled, live]:
+        stream.cancel()
+    wait_for(lambda: len(server.service._streams) == 0)
+
+
+def test_a_stream_that_is_read_does_not_make_room_for_new_ones(server, ready, monkeypatch):
+    capture, n_frames = FakeSession.capture, Counter()  # a stream has a thread of its own
+
+    def counted(*arguments):
+        n_frames[threading.get_ident()] += 1
+        return capture(*arguments)
+
+    monkeypatch.setattr(FakeSession, "capture", counted)
+    live = ready.start("StreamFrames", timeout=2 * PATIENCE_S)  # the first of all streams
+    next(live)
+    (live_thread,) = n_frames
+    others = [ready.start("StreamFrames", format="raw", timeout=2 * PATIENCE_S) for _ in range(MAX_STREAMS - 1)]
+    wait_for(lambda: len(server.service._streams) == MAX_STREAMS)
+
+    def active_threads():
+        """Return the threads that capture while the live stream captures 20 frames."""
+        before = n_frames.copy()
+        while n_frames[live_thread] < before[live_thread] + 20:
+            next(live)
+        return (n_frames - before).keys()
+
+    wait_for(lambda: active_threads() == {live_thread}, "the others to stall")
+    others.append(ready.start("StreamFrames"))
+    assert next(others[-1]).frame_number == 1
+    assert live_thread in active_threads()
+    for stream in [*others, live]:
         stream.cancel()
     wait_for(lambda: len(server.service._streams) == 0)
 
