@@ -185,6 +185,8 @@ def test_each_round_records_fits_and_trains_on(fitted, tmp_path):
         assert boss.ground == find_boss("trickster").ground
         uncertainty = load_uncertainty(uncertainty_path(folder / "boss.toml"), boss)
         assert (uncertainty.n_fights, uncertainty.known) == (n_fights, KNOWN)
+        used = [fitted / "seen", *(out / f"round_{n}" / "recording" for n in range(1, number + 1))]
+        assert uncertainty.recordings == tuple(map(str, used))
         assert boss.poise == 77.0
         trained = load_run_settings(folder / "run" / "config.toml")
         assert trained.env.options["boss"] == str(folder / "boss.toml")
