@@ -11,6 +11,7 @@ under ``values``; text, bytes and vectors have only that data set.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -61,6 +62,8 @@ LATENCIES = ("capture", "memory", "keys", "queue", "total")
 #: Frames of a game are mostly flat areas; only the fastest level keeps up with 60 frames per second.
 GZIP_LEVEL = 1
 _ROWS_PER_CHUNK = 256
+#: Upper bound of the headers and the index of a table that a commit writes, to the file and to its journal.
+_TABLE_BYTES = 32 << 10
 
 
 class Sample(msgspec.Struct, eq=False):
@@ -118,6 +121,12 @@ class RecordingFile:
             self.close()
             path.unlink()
             raise
+
+    @property
+    def spare_bytes(self) -> int:
+        """Upper bound of the growth of everything but the frames in a commit, and of the journal of the commit."""
+        row_bytes = [np.dtype(table.dtype).itemsize * math.prod(table.shape) for table in self._tables]
+        return sum(2 * _ROWS_PER_CHUNK * n_bytes + _TABLE_BYTES for n_bytes in row_bytes)
 
     def append(self, sample: Sample) -> None:
         """Add a sample. Raises `OSError` if it cannot be written; the file then stays at its last commit."""

@@ -46,6 +46,8 @@ MIN_QUEUED = 4
 MAX_QUEUED = 1024
 #: Interval between checks that the main thread of the program runs.
 LONGEST_WAIT_S = 0.25
+#: Upper bound of what a frame adds to the index of its file.
+_SAMPLE_BYTES = 1024
 #: Errors that end a recording; others are failed samples.
 ENDS = (AccessRefusedError, ProcessExitedError, ServerUnavailableError, SessionStateError)
 _UNREADABLE = (EntityNotFoundError, ImplausibleValueError, MemoryAccessError, UndecidedAttributeError)
@@ -64,7 +66,7 @@ class RecordingOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         frame_px: Width and height of the frames; (0, 0) for the size of the window at the start.
         compression: Compression of the frames in the file.
         max_duration_s: Duration after which the recording ends; 0 for no limit.
-        max_bytes: Size of the files at which the recording ends; queued samples are still written. 0 for no limit.
+        max_bytes: Maximum size of the files; the recording ends before they exceed it. 0 for no limit.
         queue_mib: Memory for queued frames.
     """
 
@@ -146,7 +148,7 @@ class Recorder(Closing):
     video of ``frames="video"`` is written beside it, to `video`.
 
     Raises:
-        RecordingError: The file exists or cannot be created.
+        RecordingError: The file exists or cannot be created, or its maximum size is too small for a sample.
         UnknownAttributeError: The attribute does not exist.
         SiphonError: The first frame cannot be captured.
     """
@@ -174,6 +176,11 @@ class Recorder(Closing):
         self.video = path.with_suffix(".mp4") if options.frames == "video" else None
         self._queue: queue.Queue[Sample | None] = queue.Queue(self._queue_size(first))
         self._writer = Writer(path, self.video, self._layout(first), self._queue, self._start_s)
+        # Frames in the file have a fourth channel; compressed ones may be slightly larger. A video needs less.
+        self._sample_bytes = _SAMPLE_BYTES + (first.frame.nbytes * 3 // 2 if first.frame is not None else 0)
+        if not self._has_room(1):
+            self._discard()
+            raise RecordingError(path, f"its maximum size of {self.max_bytes} bytes is too small for a sample")
         self._queue.put(first)
         self._threads = [
             threading.Thread(target=self._sample_until_end, name="recording: sampler"),
@@ -247,6 +254,19 @@ class Recorder(Closing):
         n_bytes = first.frame.nbytes if first.frame is not None else 1
         return min(max(self._options.queue_mib * MEBIBYTE // n_bytes, MIN_QUEUED), MAX_QUEUED)
 
+    def _has_room(self, n_samples: int) -> bool:
+        """Return whether the files stay within their maximum size with further samples, queued ones included."""
+        further_bytes = (n_samples + 1) * self._sample_bytes + self._writer.spare_bytes  # one is in the muxer
+        return not self.max_bytes or self.n_bytes + further_bytes <= self.max_bytes
+
+    def _discard(self) -> None:
+        """Remove the files before the first sample was written."""
+        self._queue.put(None)
+        self._writer.run()
+        for file in (self.path, self.video):
+            if file is not None:
+                file.unlink(missing_ok=True)
+
     # --- the sampler's thread -------------------------------------------------------------------------------
 
     def _sample_until_end(self) -> None:
@@ -275,7 +295,7 @@ class Recorder(Closing):
                 return "duration"
             if not self._wait_until(self._start_s + k * period_s):
                 return "stopped"
-            if self.max_bytes and self.n_bytes >= self.max_bytes:
+            if not self._has_room(self._n_samples + 1 - self._writer.n_committed):
                 return "size"
             if self._writer.failure is not None:
                 return "it cannot be written"

@@ -158,6 +158,8 @@ class Writer:
 
     Attributes:
         failure: Error that stopped all writing; later samples are discarded.
+        n_committed: Number of samples whose bytes are in the files; the muxer may still hold the last one of them.
+        spare_bytes: See `RecordingFile.spare_bytes`.
         latency_ms: Time from the start of the last sample until it was written.
     """
 
@@ -166,17 +168,19 @@ class Writer:
     ) -> None:
         self.failure: RecordingError | None = None
         self.latency_ms = 0.0
+        self.n_committed = 0
         self._path = path
         self._samples = samples
         self._start_s = start_s
         self._sum_ms = 0.0
-        self._n_written = 0
+        self._n_written = self._n_at_last_commit = 0
         self._video: RecordingVideo | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = RecordingFile(path, layout)
         except (OSError, ValueError) as error:
             raise RecordingError(path, f"the recording cannot be created: {why(error)}") from error
+        self.spare_bytes = self._file.spare_bytes
         if video is not None:
             try:
                 self._video = RecordingVideo(video, layout.facts["rate_hz"])
@@ -221,6 +225,9 @@ class Writer:
                 self._file.commit()
                 if self._video is not None:
                     self._video.commit()
+                # A fragment of the video is complete a quarter of a second after its first frame.
+                self.n_committed = self._n_written if self._video is None else self._n_at_last_commit
+                self._n_at_last_commit = self._n_written
                 commit_s = time.perf_counter() + COMMIT_S
         self._file.commit()
         if self._video is not None:

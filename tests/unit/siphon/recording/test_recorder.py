@@ -46,6 +46,22 @@ def record(session, path, until=lambda status: status.n_samples >= 5, **options)
     return recorder.stop()
 
 
+@pytest.mark.parametrize("options", [{"compression": "none"}, {"frames": "video"}], ids=str)
+def test_a_recording_ends_before_it_exceeds_its_maximum_size(session, tmp_path, options):
+    """Also with the samples that are queued, and with whole chunks of its tables."""
+    path, limits = tmp_path / "a.h5", {"attributes": ("hp",), "max_bytes": 3_500_000}
+    status = record(session, path, lambda status: not status.is_recording, **limits, **options)
+    assert (status.end, status.error) == ("size", "")
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= 3_500_000
+    assert len(read_recording(path)) == status.n_samples > 20
+
+
+def test_a_maximum_size_without_room_for_a_sample_is_an_error(session, tmp_path):
+    with pytest.raises(RecordingError, match="its maximum size of 100000 bytes is too small for a sample"):
+        Recorder(session, tmp_path / "a.h5", RecordingOptions(frames="video", max_bytes=100_000))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_attributes_unknown_for_the_version_are_not_recorded(monkeypatch, tmp_path):
     limited = ("x", "level")
     attributes = {
