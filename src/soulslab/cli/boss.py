@@ -78,6 +78,7 @@ def record(
     from soulslab.arena.fitting.simulated import record_simulated
     from soulslab.arena.probe_player import ProbePlayer
     from soulslab.arena.reference_player import ReferencePlayer
+    from soulslab.learn.archive import remove_temporary_files
     from soulslab.learn.sinks.console_sink import make_progress
 
     opponent, shown_name = find_boss(name), Path(name).name
@@ -85,6 +86,7 @@ def record(
         recorded = read_fight(file).boss
         if recorded not in ("", shown_name):
             raise ConfigError(f"holds fights of {recorded}, not of {shown_name}; choose another folder", source=out)
+    remove_temporary_files(out)
     seed += last_number(out)  # a fit would count the same fights twice
     # One player for all fights: the probe learns from each of them.
     plays = ProbePlayer(1, seed) if player == "probe" else ReferencePlayer(opponent, 1)

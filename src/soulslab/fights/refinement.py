@@ -36,7 +36,7 @@ from soulslab.errors import ConfigError, EnvironmentUsageError
 from soulslab.fights.fit_recordings import fight_of_states, read_recorded_fights, ticks_of, write_fit
 from soulslab.fights.prediction import trained_facts
 from soulslab.fights.recording import make_fight
-from soulslab.learn.archive import write_atomically
+from soulslab.learn.archive import remove_temporary_files, write_atomically
 from soulslab.learn.checkpoint import CheckpointStore
 from soulslab.learn.demonstrations.recorded_episode import RECORDING, PolicyActor, is_duel, play_episode
 from soulslab.learn.environment import environment_seed, sizes_of_one
@@ -208,6 +208,8 @@ def refine(
     state = _State.of(run, recordings, settings)
     if resume:
         state = _resumed(out, state)
+        for folder in (out, *out.glob("round_*"), *out.glob(f"round_*/{RECORDING_NAME}")):
+            remove_temporary_files(folder)
     fights = read_recorded_fights(recordings, Path(settings.profile) if settings.profile else None)
     facts = trained_facts(trained.env.options, run)
     used = list(recordings)

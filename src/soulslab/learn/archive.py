@@ -33,7 +33,7 @@ Tensors = dict[str, NDArray[Any]]
 
 _HEADER: Final = "soulslab"
 _DIGEST: Final = "sha256"
-_TEMPORARY: Final = re.compile(r"\..+\.(safetensors|toml|json)\.\d+\.tmp")
+_TEMPORARY: Final = re.compile(r"\..+\.(safetensors|toml|json|npz)\.\d+\.tmp")
 _MAX_HEADER_BYTES: Final = 64 << 20
 _MAX_FILE_BYTES: Final = 16 << 30
 

@@ -26,6 +26,7 @@ POLICY_NAME: Final = "policy.safetensors"
 BEST_POLICY_NAME: Final = "policy_best.safetensors"
 LOCK_NAME: Final = "run.lock"
 CHECKPOINTS_NAME: Final = "checkpoints"
+REPLAY_NAME: Final = "replay"
 
 Duration = Annotated[float, msgspec.Meta(ge=0.0, le=1e9)]
 """Training time in the header of a checkpoint (s)."""
@@ -136,7 +137,7 @@ class RunFolder(Generic[_Settings]):
         if self._lock is None:
             self._take_lock()
             self._refuse_existing_run()
-        for folder in (self.path, self.path / CHECKPOINTS_NAME):
+        for folder in (self.path, self.path / CHECKPOINTS_NAME, self.path / REPLAY_NAME):
             remove_temporary_files(folder)
         write_atomically(self.path / CONFIG_NAME, dump_settings(self.settings).encode())
 

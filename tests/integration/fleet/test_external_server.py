@@ -19,9 +19,8 @@ from soulslab.fleet.redis_server import free_port
 from soulslab.learn.actors.transition_actor import step_shape
 from soulslab.learn.archive import read_archive
 from soulslab.learn.players import load_player
-from soulslab.learn.rainbow.rainbow_algorithm import REPLAY_NAME
 from soulslab.learn.replay.step_rows import row_type
-from soulslab.learn.run_folder import POLICY_NAME
+from soulslab.learn.run_folder import POLICY_NAME, REPLAY_NAME
 from soulslab.learn.settings import EnvSettings
 from support.fleet import FleetOnTrial, fleet_settings
 from support.rewards import THOUSAND

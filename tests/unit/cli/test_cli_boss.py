@@ -183,10 +183,12 @@ def test_a_second_recording_adds_other_fights(tmp_path, monkeypatch, caplog):
     caplog.set_level("INFO", "soulslab")
     for _ in range(2):
         assert cli.run(["boss", "record", "seen", "--minutes", "0.1"]) == 0
-    assert caplog.messages == ["1 fight, 0.1 minutes: seen"] * 2
+        Path("seen/.fight_0003.npz.4711.tmp").touch()  # what a killed recording leaves
+    assert cli.run(["boss", "record", "seen", "--minutes", "0.1"]) == 0
+    assert caplog.messages == ["1 fight, 0.1 minutes: seen"] * 3
     files = sorted(Path("seen").iterdir())
-    assert [path.name for path in files] == ["fight_0001.npz", "fight_0002.npz"]
-    first, second = read_fights(Path("seen"))
+    assert [path.name for path in files] == ["fight_0001.npz", "fight_0002.npz", "fight_0003.npz"]
+    first, second, _ = read_fights(Path("seen"))
     assert not np.array_equal(first.moments, second.moments)
 
 

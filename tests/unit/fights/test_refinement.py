@@ -144,8 +144,12 @@ def test_a_round_of_a_killed_process_is_continued(fitted, whole, tmp_path):
         (out / name).unlink()
     for name in ("round_1/run", "round_2"):
         shutil.rmtree(out / name)
+    left = [out / ".refinement.json.4711.tmp", out / "round_1" / "recording" / ".fight_0004.npz.4711.tmp"]
+    for path in left:
+        path.touch()
     rounds = list(refine(fitted / "strong", [fitted / "seen"], out, chosen, resume=True))
     check_same(fitted, whole, out, rounds)
+    assert not any(path.exists() for path in left)
 
 
 def test_only_the_same_refinement_is_continued(fitted, whole, tmp_path):

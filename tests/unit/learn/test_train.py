@@ -340,8 +340,10 @@ def test_temporary_files_of_killed_runs_are_removed(corridor, tmp_path):
         run_dir / ".policy.safetensors.4711.tmp",
         run_dir / ".config.toml.4711.tmp",
         run_dir / "checkpoints" / ".step_000000000000512.safetensors.4711.tmp",
+        run_dir / "replay" / ".rows_00000_000000000000000_abc.safetensors.4711.tmp",
     ]
     others = [run_dir / ".notes.tmp", run_dir / "policy.safetensors.4711.tmp"]
+    (run_dir / "replay").mkdir()
     for path in (*left, *others):
         path.touch()
     train(with_run(corridor, total_steps=1000), run_dir, resume=True)

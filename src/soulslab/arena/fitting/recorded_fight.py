@@ -6,10 +6,8 @@ and ``header``, a JSON text (`_Header`). Nothing in it says how the boss works.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +18,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from soulslab.arena.records import TICKS_PER_S
+from soulslab.config.atomic_file import replace_file
 from soulslab.config.input_files import Fail, parse_json
 from soulslab.config.npz_file import npz_bytes, read_npz
 from soulslab.errors import RecordingError
@@ -115,17 +114,12 @@ def save_fight(folder: Path, fight: RecordedFight) -> Path:
     )
     columns: dict[str, Any] = {name: fight.moments[name] for name in MOMENT.names or ()}
     data = npz_bytes({"header": np.array(msgspec.json.encode(header).decode()), **columns})
-    temporary = folder / f".fight.{os.getpid()}.tmp"
+    path = folder / f"fight_{1 + last_number(folder):04d}.npz"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(data)
-        path = folder / f"fight_{1 + last_number(folder):04d}.npz"
-        temporary.replace(path)
+        replace_file(path, data)
     except OSError as error:
         raise RecordingError(folder, f"cannot be written: {error.strerror or error}; choose another folder") from error
-    finally:
-        with suppress(OSError):  # it has its final name
-            temporary.unlink()
     return path
 
 

@@ -36,12 +36,11 @@ from soulslab.learn.replay.replay_buffer import ReplayBuffer
 from soulslab.learn.replay.replay_store import ReplayStore
 from soulslab.learn.replay.sequence_replay import SequenceReplay
 from soulslab.learn.replay.step_rows import Outcome
-from soulslab.learn.run_folder import RunFolder
+from soulslab.learn.run_folder import REPLAY_NAME, RunFolder
 from soulslab.learn.settings import adjust_settings, reward_factors
 from soulslab.learn.telemetry import LearningStats, Message
 from soulslab.learn.torch_device import select_device
 
-REPLAY_NAME: Final = "replay"
 MAX_UPDATES_PER_ITERATION: Final = 16
 """Largest number of updates before steps of remote actors are taken again, and signals are checked."""
 
