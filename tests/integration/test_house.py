@@ -1,6 +1,7 @@
 """Documentation and code match: errors, settings, commands, links, make targets, site."""
 
 import inspect
+import io
 import os
 import re
 import shlex
@@ -15,10 +16,18 @@ import pytest
 import soulslab.errors
 from benchmarks.commands import app as benchmarks_app
 from soulslab import cli
+from soulslab.arena.boss_catalog import find_boss
 from soulslab.arena.boss_file import BOSS_DIR
+from soulslab.arena.live_fight import LiveFight, LiveFightOptions
+from soulslab.arena.window.key_log import KeyLogWriter
 from soulslab.config import describe_settings
 from soulslab.errors import SoulslabError
 from soulslab.learn.settings import TrainSettings
+from soulslab.siphon.process.private_display import PrivateDisplay
+from soulslab.siphon.process.window import wait_for_window
+from soulslab.siphon.process.x11 import XConnection
+from support.doom import start_doom
+from support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = {("soulslab",): cli.app, ("python", "-m", "benchmarks"): benchmarks_app}
@@ -85,25 +94,38 @@ def test_documented_commands_parse(app, words):
     assert bound is not None
 
 
-#: Commands of soulslab that read and write files in one process.
-RUN = ("train", "tune", "evaluate", "join", "fights", "boss")
+#: Commands of soulslab that end by themselves, or with the options that `smaller` adds.
+RUN = re.compile(r"(train|tune|evaluate|join|fights|boss|film|doctor|remove-tokens|games list)\b")
 #: Commands that need a game, a screen, a person, a service or a file of the reader, and those that take long.
 NOT_RUN = re.compile(
     r"doom|souls_3|DarkSouls(?!.*stand_in=true)|Process|Live|my_game|pixels|taught|human|my\.toml|mine\.h5|--keys|"
-    r"--(dashboard|prometheus) ?|token|runs/live|fights/pc2|recordings/terminal|simulated|--known"
+    r"--(dashboard|prometheus|token-file) ?|runs/live|fights/pc2|recordings/terminal|simulated|--known"
 )
+#: Commands that need a game, which the test starts: Doom, and a fight that is replayed in its window.
+RUN_WITH_GAME = re.compile(r"siphon (?!serve)\S+ doom\b|arena --replay \S+\.log")
 #: Runs and files that a page makes with a command or a script that is not run here.
 MADE_OTHERWISE = {
     "first_hour.md": ("my_boss.toml", "runs/demo", "runs/bold"),
+    "play_it.md": ("evening.log",),
+    "remote.md": ("runs/remote",),
     "training.md": ("runs/frost",),
 }
-SMALLER = {"--fights": "1", "--trials": "1", "--processes": "1", "--minutes": "0.1"}
+SMALLER = {"--fights": "1", "--trials": "1", "--processes": "1", "--minutes": "0.1", "--seconds": "0.5"}
+SMALLER |= {"--bosses": "1", "--rounds": "1", "--decisions": "64"}
 #: Words that are added to a command with a given word. Enough attacks for a fit are recorded in 150 steps.
 ADDED = {
     "--top-up": ["--set", "env.options.max_episode_steps=150"],
     "--record": ["--option", "max_episode_steps=150"],
-    "predict": ["--bosses", "1", "--fights", "1"],
-    "refine": ["--fights", "1", "--rounds", "1", "--decisions", "64"],
+}
+#: Options without which a command takes long.
+OPTIONS = {
+    "evaluate": {"--fights": "1"},
+    "boss predict": {"--bosses": "1", "--fights": "1"},
+    "boss refine": {"--fights": "1", "--rounds": "1", "--decisions": "64"},
+    "film": {"--phase": "1"},
+    "siphon watch": {"--seconds": "0.5"},
+    "siphon record": {"--seconds": "0.5"},
+    "siphon stream": {"--frames": "2"},
 }
 SMALL = ["env.n_envs=2", "run.total_steps=64", "run.evaluate_every=0"]
 SMALL_FITTED = [*SMALL, "learner.n_steps=16"]  # the layers are those of the policy in run.start_from
@@ -121,7 +143,8 @@ def commands_to_run():
     found = {}
     for parameters in documented_commands():
         app, words = parameters.values
-        if app is cli.app and words[0] in RUN and not NOT_RUN.search(" ".join(words)):
+        text = " ".join(words)
+        if app is cli.app and (RUN_WITH_GAME.match(text) or (RUN.match(text) and not NOT_RUN.search(text))):
             found.setdefault(parameters.id.split(":")[0], []).append(words)
     return found
 
@@ -131,8 +154,11 @@ def smaller(words):
     words = [SMALLER.get(before, word) for before, word in zip(["", *words], words, strict=False)]
     words = [re.sub(r"(generated:(\d+))0-\d+", r"\g<1>0-\g<2>1", word) for word in words]
     words = [*words, *(added for word in words for added in ADDED.get(word, ()))]
-    if words[0] == "evaluate" and "--fights" not in words:
-        return [*words, "--fights", "1"]
+    if words[0] == "film" and words[1].startswith("runs/"):
+        words = [word for word in words if word != "--won"]  # the policy has not learned
+    for start, options in OPTIONS.items():
+        if " ".join(words).startswith(start):
+            return [*words, *(word for flag, value in options.items() if flag not in words for word in (flag, value))]
     if words[0] not in ("train", "tune") or (words[0] == "tune" and "--search" not in words):
         return words
     settings = SMALL_RAINBOW if "rainbow" in " ".join(words) else SMALL_PPO
@@ -154,16 +180,62 @@ def small_run(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def display():
+    with PrivateDisplay((640, 480)) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def doom(display):
+    """Return the id of a Doom that already runs."""
+    x, game = XConnection(display.name), start_doom(display)
+    try:
+        wait_for_window(x, game.pid, deadline_s=PATIENCE_S)
+        yield game.pid
+    finally:
+        game.kill()
+        x.close()
+
+
+def make_file(name, small_run):
+    """Make what a page makes with a command or a script that is not run here."""
+    match Path(name).suffix:
+        case ".toml":
+            shutil.copy(BOSS_DIR / "judge.toml", name)
+        case ".log":
+            game = LiveFight(find_boss("judge"), LiveFightOptions(seed=7))
+            writer = KeyLogWriter(Path(name), game, "judge")
+            for _ in range(60):
+                game.tick(())
+                writer.tick(game)
+            writer.close(game)
+        case _:
+            shutil.copytree(small_run, name)
+
+
+def run_replay(words, display):
+    """Replay a fight in a process of its own, which gets another name."""
+    command = [sys.executable, "-m", "soulslab", *words, "--renderer", "software"]
+    done = subprocess.run(
+        command, env=os.environ | display.environment(), capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert done.returncode == 0, (words, done.stderr)
+
+
 @pytest.mark.parametrize("page", commands_to_run())
-def test_documented_commands_run_with_relative_paths(page, small_run, tmp_path, monkeypatch, capsys):
+def test_documented_commands_run_with_relative_paths(page, small_run, tmp_path, monkeypatch, capsys, request):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
     for made in MADE_OTHERWISE.get(page, ()):
-        if made.endswith(".toml"):
-            shutil.copy(BOSS_DIR / "judge.toml", made)
-        else:
-            shutil.copytree(small_run, made)
+        make_file(made, small_run)
     for words in commands_to_run()[page]:
         small = smaller(words)
+        if words[0] == "arena":
+            run_replay(small, request.getfixturevalue("display"))
+            continue
+        if words[0] == "siphon" and "--start" not in words:
+            small += ["--pid", str(request.getfixturevalue("doom"))]
         assert cli.run(small) == 0, (words, capsys.readouterr().err)
         for flag, path in pairwise(small):
             if flag in ("--run-dir", "--study", "--out", "--json"):
