@@ -82,7 +82,7 @@ def learn(*, flags: LearnFlags = LearnFlags()) -> int:
 
     if flags.listen and flags.redis is not None:
         raise ConfigError("has no meaning with --redis, because that server runs already", source="--listen")
-    check_resume(flags)
+    check_resume(flags.resume, flags.config, flags.run_dir)
     overrides = flags.overrides or []
     folder = flags.resume or flags.run_dir
     if folder is None:

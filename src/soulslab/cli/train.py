@@ -31,7 +31,6 @@ from soulslab.errors import ConfigError
 _log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
-    from soulslab.cli.fleet import LearnFlags
     from soulslab.learn.training import AnySettings
     from soulslab.learn.tuning.settings import TuneSettings
 
@@ -77,7 +76,7 @@ def train(*, flags: TrainFlags = TrainFlags()) -> int:
     from soulslab.learn.training import load_new_run_settings, load_run_settings
     from soulslab.learn.untrusted import check_stored_settings, trust_flag
 
-    check_resume(flags)
+    check_resume(flags.resume, flags.config, flags.run_dir)
     resume = flags.resume
     folder = resume or flags.run_dir or _new_folder("runs")
     if resume is not None:
@@ -100,9 +99,9 @@ def train(*, flags: TrainFlags = TrainFlags()) -> int:
     return EXIT_OK
 
 
-def check_resume(flags: TrainFlags | LearnFlags) -> None:
+def check_resume(resume: Path | None, config: Path | None, run_dir: Path | None) -> None:
     """Raise `ConfigError` if the flags of a resumed run also name a config or a folder."""
-    if flags.resume is not None and (flags.config is not None or flags.run_dir is not None):
+    if resume is not None and (config is not None or run_dir is not None):
         raise ConfigError(
             "takes its settings and its folder from the run: no --config, no --run-dir", source="--resume"
         )
