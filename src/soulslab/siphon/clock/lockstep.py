@@ -288,6 +288,8 @@ HELPER_NAME = "soulslab-clock"
 #: Futex operations that wait: WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2 (linux/futex.h).
 _FUTEX_WAITS = {0, 6, 9, 11, 13}
 _FUTEX_COMMAND = 0x7F
+#: Longest wait for threads that are ready to run.
+_STARVED_S = 5.0
 #: System calls of x86-64 with a time-out: number, name, and index of the time-out argument.
 _ALWAYS = -1
 _CALLS = {
@@ -317,6 +319,8 @@ class UnheldThread:
 def find_unheld_threads(page: LockstepPage, pid: int, *, watch_s: float = 0.05) -> tuple[UnheldThread, ...]:
     """Return the threads that wait in real time, or run within `watch_s` of wall time, although the game is held.
 
+    The time is longer while a thread is ready to run and gets no processor.
+
     The library intercepts calls of libc. A program that makes system calls directly waits in real time, and one that
     reads the counter of the processor runs on. Both are visible in ``/proc`` while game time is held (proc(5):
     ``syscall``, ``schedstat``, ``timers``, ``fdinfo``).
@@ -327,11 +331,17 @@ def find_unheld_threads(page: LockstepPage, pid: int, *, watch_s: float = 0.05) 
     if IS_WINDOWS:
         return _find_running_threads(page, pid, watch_s)
     before = dict(_read_all(pid, "schedstat"))
-    time.sleep(watch_s)
-    after = dict(_read_all(pid, "schedstat"))
-    calls = dict(_read_all(pid, "syscall"))
+    end_s = time.monotonic() + _STARVED_S
+    while True:
+        time.sleep(watch_s)
+        after = dict(_read_all(pid, "schedstat"))
+        calls = dict(_read_all(pid, "syscall"))
+        parked = _parked_threads(page, pid)
+        # On a busy machine a thread may wait for a processor all this time.
+        ready = [tid for tid, call in calls.items() if call == "running" and tid not in parked]
+        if all(before.get(tid) != after.get(tid) for tid in ready) or time.monotonic() >= end_s:
+            break
     names = dict(_read_all(pid, "comm"))
-    parked = _parked_threads(page, pid)
     found = []
     for tid in sorted(calls):
         name = names.get(tid, "")
