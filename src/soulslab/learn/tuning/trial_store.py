@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,8 +40,17 @@ MIN_FOR_IMPORTANCE: Final = 8
 _MAX_BYTES: Final = 1 << 30
 _N_TOP: Final = 4
 _NAME: Final = "tune"
-_DAMAGE: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""Errors that Optuna raises for a damaged journal."""
+_DAMAGE: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    msgspec.ValidationError,
+)
+"""Errors that Optuna, or the conversion of its values, raises for a damaged journal."""
 _OUTCOME: Final = "outcome"
 _RETRY_OF: Final = "retry_of"
 _ATTEMPT: Final = "attempt"
@@ -80,7 +91,7 @@ class TrialStore:
         self._study = _open(path, study)
         self._distributions = space.distributions()
         self._started: dict[int, Any] = {}  # Optuna's trials that are in training
-        with writing(path):
+        with _using(path):
             if not self._study.get_trials(deepcopy=False):
                 self._study.set_user_attr("format", FORMAT_VERSION)
                 self._study.set_user_attr("soulslab", f"{VERSION} {git_commit()}".strip())
@@ -93,7 +104,7 @@ class TrialStore:
 
     def draw(self) -> tuple[int, Params]:
         """Return the number and the parameters of the next candidate."""
-        with writing(self._path):
+        with _using(self._path):
             trial = self._study.ask(self._distributions)
         self._started[trial.number] = trial
         return trial.number, dict(trial.params)
@@ -101,11 +112,11 @@ class TrialStore:
     def report(self, report: TrialReport) -> str:
         """Record the progress of a candidate; return the reason to prune it, or ""."""
         trial = self._started[report.number]
-        with writing(self._path):
+        with _using(self._path):
             for step in range(report.first_step, report.last_step + 1):
                 trial.report(report.value, step)
-        if not trial.should_prune():
-            return ""
+            if not trial.should_prune():
+                return ""
         share = 100 * report.last_step / (REPORTS_PER_RUN * len(self._settings.seeds))
         place = {"median": "worse than the median", "halving": "not in the best third"}[self._settings.pruner]
         return f"{place} at {share:.0f} %"
@@ -113,7 +124,7 @@ class TrialStore:
     def end(self, outcome: TrialOutcome) -> None:
         """Record the outcome of a candidate; one that was interrupted is queued again."""
         trial = self._started[outcome.number]
-        with writing(self._path):
+        with _using(self._path):
             if outcome.state in _RETRIED:
                 self._retry(outcome.number, outcome.state)
             trial.set_user_attr(_OUTCOME, msgspec.to_builtins(outcome))
@@ -122,11 +133,13 @@ class TrialStore:
 
     def rows(self) -> list[TrialRow]:
         """Return the candidates in the order in which they were drawn."""
-        return _rows(self._study)
+        with _using(self._path):
+            return _rows(self._study)
 
     def importances(self) -> dict[str, float]:
         """Return the importance of each setting; see `importances_of`."""
-        return importances_of(self._study)
+        with _using(self._path):
+            return importances_of(self._study)
 
     def _settle(self, outcome: TrialOutcome) -> None:
         from optuna.trial import TrialState  # noqa: PLC0415
@@ -155,6 +168,17 @@ class TrialStore:
         self._study.enqueue_trial(params, user_attrs=kept)
 
 
+@contextmanager
+def _using(journal: Path) -> Iterator[None]:
+    """Convert errors of the file system and of a damaged journal into errors that name it."""
+    try:
+        with writing(journal):
+            yield
+    except _DAMAGE as error:
+        problem = f"is damaged ({type(error).__name__}: {error}); start a new study in another folder"
+        raise StudyError(journal, problem) from error
+
+
 def read_trials(journal: Path) -> tuple[list[TrialRow], dict[str, float]]:
     """Return the candidates of a study and the importance of each setting, without changing the study.
 
@@ -168,12 +192,10 @@ def read_trials(journal: Path) -> tuple[list[TrialRow], dict[str, float]]:
     with TemporaryDirectory(prefix="soulslab_study_") as folder:
         copy = Path(folder) / journal.name
         copy.write_bytes(data[: data.rfind(b"\n") + 1])
-        try:
+        with _using(journal):
             storage = optuna.storages.JournalStorage(JournalFileBackend(str(copy)))
             study = optuna.load_study(storage=storage, study_name=_NAME)
             return _rows(study), importances_of(study)
-        except (*_DAMAGE, msgspec.ValidationError) as error:
-            raise StudyError(journal, f"is damaged ({error})") from error
 
 
 def importances_of(study: Study) -> dict[str, float]:
@@ -237,9 +259,8 @@ def _open(path: Path, settings: StudySettings) -> Study:
     optuna.logging.disable_default_handler()
     optuna.logging.enable_propagation()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    with writing(path):
+    with _using(path):
         _mend(path)
-    try:
         backend = JournalFileBackend(str(path), lock_obj=JournalFileOpenLock(str(path)))
         storage = optuna.storages.JournalStorage(backend)
         if not storage.get_all_studies():
@@ -255,8 +276,6 @@ def _open(path: Path, settings: StudySettings) -> Study:
             seed=int(np.random.SeedSequence([settings.sampler_seed, n_before]).generate_state(1)[0]),
         )
         study = optuna.load_study(storage=storage, study_name=_NAME, sampler=sampler, pruner=_pruner(settings))
-    except _DAMAGE as error:
-        raise StudyError(path, f"is damaged ({error}); start a new study in another folder") from error
     version = study.user_attrs.get("format", FORMAT_VERSION)
     if version != FORMAT_VERSION:
         raise StudyError(path, f"has version {version}; this soulslab reads version {FORMAT_VERSION}")

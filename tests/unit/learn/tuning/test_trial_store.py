@@ -1,6 +1,7 @@
 """The study on the disk, with candidates that say at once what they are worth."""
 
 import math
+import re
 
 import msgspec
 import pytest
@@ -201,4 +202,14 @@ def test_a_damaged_journal_cannot_be_read(tmp_path, content):
     journal = tmp_path / "journal.jsonl"
     journal.write_bytes(content)
     with pytest.raises(StudyError):
+        read_trials(journal)
+
+
+def test_a_journal_with_two_values_of_a_candidate_cannot_be_read(tmp_path):
+    write_study(tmp_path)
+    journal = tmp_path / "journal.jsonl"
+    changed = re.sub(rb'"values": ?\[([^],]+)\]', rb'"values":[\1,\1]', journal.read_bytes())
+    assert changed != journal.read_bytes()
+    journal.write_bytes(changed)
+    with pytest.raises(StudyError, match="is damaged"):
         read_trials(journal)
