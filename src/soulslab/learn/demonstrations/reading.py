@@ -41,6 +41,9 @@ _DAMAGE: Final = (
 )
 """Errors that are raised for a damaged file."""
 
+MAX_STEP_DECISIONS: Final = 2**16 - 1
+"""Greatest number of decisions of a step in a row of the replay buffer."""
+
 
 class RecordedOutcome(TypedDict, total=False):
     """Attributes of an episode that are known; data sets of other programs may have another type of seed."""
@@ -97,8 +100,10 @@ def read_demonstrations(
     for number, episode in enumerate(_read_episodes(description, env.single_observation_space)):
         fail = partial(DemonstrationError, description.folder, episode=number)
         _check(episode, fail, n_actions, is_masked=is_masked)
-        rows = rows_of_episode(episode, shape, seen, extras)
+        with np.errstate(over="ignore"):  # a number that is too large for 32 bits is not finite
+            rows = rows_of_episode(episode, shape, seen, extras)
         _check_finite(rows["features"], "an observation", fail, offset=0)
+        _check_finite(rows["reward"][:, None], "a reward", fail, offset=1)
         parts.append(rows)
     if not parts:
         raise DemonstrationError(description.folder, "holds no episodes; record some (soulslab fights record)")
@@ -264,6 +269,7 @@ def _check(episode: Episode, fail: Callable[..., DemonstrationError], n_actions:
     for wrong, what in (
         (unknown, f"has an action that is not one of 0..{n_actions - 1}"),
         (episode.n_decisions < 1, "has a step of less than one decision"),
+        (episode.n_decisions > MAX_STEP_DECISIONS, f"has a step of more than {MAX_STEP_DECISIONS} decisions"),
     ):
         if wrong.any():
             raise fail(what, step=int(wrong.argmax()) + 1)

@@ -274,9 +274,11 @@ def test_the_same_fight_behind_another_door(folder, tmp_path):
         ("observations", np.nan, "an observation that is not finite", 4),
         ("observations", np.inf, "an observation that is not finite", 4),
         ("rewards", np.nan, "a reward that is not finite", 5),
+        ("rewards", 1e300, r"a reward that is not finite \(inf\)", 5),  # in the 32 bits of the replay buffer
         ("actions", 20, "an action that is not one of 0..19", 5),
         ("actions", -1, "an action that is not one of 0..19", 5),
         ("infos/n_decisions", 0, "less than one decision", 4),
+        ("infos/n_decisions", 2**16, "more than 65535 decisions", 4),
     ],
 )
 def test_a_wrong_number_is_named_with_its_place(copied, column, value, what, step):
