@@ -1,4 +1,4 @@
-"""Arbitrary bytes: each request is answered, and the game and other clients are unaffected."""
+"""Arbitrary bytes: each request is answered with little time and memory; the game and other clients are unaffected."""
 
 # ruff: noqa: S311  (seeds are what these are about)
 
@@ -20,6 +20,7 @@ from soulslab.siphon.rpc.server import ServerOptions, serve
 from soulslab.siphon.rpc.wire_encoding import encode, make_decoder
 from soulslab.siphon.session import Step
 from soulslab.testing.fake_session import FakeSession
+from support.input_costs import InputCosts
 from support.waiting import PATIENCE_S
 
 N_UNARY = 1500
@@ -115,14 +116,16 @@ def test_unary_calls(server, channel):
         metadata = [(m.CLIENT_KEY, remote._connection.welcome.client_id)]
         assert {type(request).__name__ for request in REQUESTS} == set(m.REQUESTS)
         calls = {name: channel.unary_unary(f"/{m.SERVICE}/{name}") for name in m.REQUESTS}
-        codes = set()
+        codes, costs = set(), InputCosts()
         for number in range(N_UNARY):
             request = REQUESTS[number % len(REQUESTS)]
-            try:
-                calls[type(request).__name__](mutate(rng, encode(request)), timeout=PATIENCE_S, metadata=metadata)
-            except grpc.RpcError as error:
-                assert error.code() not in OURS, error
-                codes.add(error.code())
+            data = mutate(rng, encode(request))
+            with costs.limited(number):
+                try:
+                    calls[type(request).__name__](data, timeout=PATIENCE_S, metadata=metadata)
+                except grpc.RpcError as error:
+                    assert error.code() not in OURS, error
+                    codes.add(error.code())
         assert grpc.StatusCode.INVALID_ARGUMENT in codes
 
 
@@ -134,11 +137,12 @@ def test_the_stream(channel):
     call = channel.stream_stream(f"/{m.SERVICE}/Attach")(iter(outbox.get, None), timeout=PATIENCE_S)
     outbox.put(encode(m.Hello(m.VERSION, "fuzz")))
     next(call)
-    n_failures = 0
+    n_failures, costs = 0, InputCosts()
     for number in range(N_STREAM):
         data = mutate(rng, encode(m.Call(number, 1.0, rng.choice(REQUESTS))))
-        outbox.put(data)
-        answer = answers.decode(next(call))
+        with costs.limited(number):
+            outbox.put(data)
+            answer = answers.decode(next(call))
         n_failures += answer.failure is not None
         if answer.failure is not None:
             assert answer.failure.error != "RemoteError", answer
@@ -150,25 +154,29 @@ def test_the_stream(channel):
 def test_hellos(channel):
     rng = random.Random(3)
     hello = encode(m.Hello(m.VERSION, "fuzz", "raw", 90, m.SharedMemory(1, 1, 64, b"n" * 16)))
-    attach = channel.stream_stream(f"/{m.SERVICE}/Attach")
-    for _ in range(N_HELLO):
-        call = attach(iter([mutate(rng, hello)]), timeout=PATIENCE_S)
-        try:
-            list(call)
-        except grpc.RpcError as error:
-            assert error.code() not in OURS, error
+    attach, costs = channel.stream_stream(f"/{m.SERVICE}/Attach"), InputCosts()
+    for number in range(N_HELLO):
+        data = mutate(rng, hello)
+        with costs.limited(number):
+            try:
+                list(attach(iter([data]), timeout=PATIENCE_S))
+            except grpc.RpcError as error:
+                assert error.code() not in OURS, error
 
 
 def test_watches(channel):
     rng = random.Random(4)
     watch = encode(m.Watch(1000.0, ("hp",), FrameFormat(8, 8), "raw", 90))
-    for _ in range(N_HELLO):
-        call = channel.unary_stream(f"/{m.SERVICE}/Watch")(mutate(rng, watch), timeout=PATIENCE_S)
-        try:
-            next(call)
-        except grpc.RpcError as error:
-            assert error.code() not in OURS, error
-        call.cancel()
+    costs = InputCosts()
+    for number in range(N_HELLO):
+        data = mutate(rng, watch)
+        with costs.limited(number):
+            call = channel.unary_stream(f"/{m.SERVICE}/Watch")(data, timeout=PATIENCE_S)
+            try:
+                next(call)
+            except grpc.RpcError as error:
+                assert error.code() not in OURS, error
+            call.cancel()
 
 
 def test_many_at_once(server, channel):
