@@ -2,7 +2,8 @@
 
 All other metadata is in pyproject.toml, except the README and the project URLs: the environment variable
 ``SOULSLAB_REPOSITORY`` is the public address of the repository, such as ``https://github.com/OWNER/soulslab``. If it is
-set, the metadata contains the URLs of the project, and links and pictures of the README become absolute in it.
+set, the metadata contains the URLs of the project, and links and pictures of the README become absolute in it. If not,
+they are left out.
 
 The libraries are optional: without a C compiler everything but the lockstep
 clock works, and its error names the packages to install.
@@ -90,13 +91,24 @@ def project_urls(address: str) -> dict[str, str]:
 
 
 def long_description(address: str) -> str:
-    """Return the README, with absolute links if the address of the repository is known."""
+    """Return the README with absolute links; without an address, its files have no links and its pictures are left out.
+
+    Relative links and pictures would be broken wherever the description is shown.
+    """
     text = Path("README.md").read_text(encoding="utf-8")
 
-    def absolute(link: re.Match[str]) -> str:
-        return f"{link[0]}{address}/{'raw' if link[0].startswith('!') else 'blob'}/HEAD/"
+    def replace(link: re.Match[str]) -> str:
+        is_picture, label, place = link[1] == "!", link[2], link[3]
+        if address:
+            return f"{link[1]}[{label}]({address}/{'raw' if is_picture else 'blob'}/HEAD/{place})"
+        return "" if is_picture else label
 
-    return re.sub(r"!?\[[^][]*\]\((?!https?:|#)", absolute, text) if address else text
+    paragraphs = text.split("\n\n")
+    replaced = [re.sub(r"(!?)\[([^][]*)\]\((?!https?:|#)([^)]*)\)", replace, paragraph) for paragraph in paragraphs]
+    # A paragraph or a table of pictures alone is left out as a whole.
+    return "\n\n".join(
+        new for new, old in zip(replaced, paragraphs, strict=True) if new == old or re.search(r"\w", new)
+    )
 
 
 ADDRESS = os.environ.get("SOULSLAB_REPOSITORY", "").removesuffix("/").removesuffix(".git")

@@ -115,7 +115,12 @@ def test_the_description_without_an_address_and_with_credentials_in_it(source, a
     assert (done.returncode == 0) is is_allowed
     assert "password" not in done.stdout + done.stderr
     if is_allowed:
-        assert done.stdout.strip() == (ROOT / "README.md").read_text(encoding="utf-8").strip()
+        links = re.findall(r"(!?)\[[^][]*\]\(([^)]*)\)", done.stdout)
+        assert links
+        assert all(not mark and place.startswith(("https://", "#")) for mark, place in links)
+        assert "The first hour continues from here to your own boss and your own reward." in done.stdout
+        assert "| --- | --- |" not in done.stdout, "the table of pictures is left out"
+        assert done.stdout.count("```") == (ROOT / "README.md").read_text(encoding="utf-8").count("```")
     else:
         assert "SOULSLAB_REPOSITORY is not of the form https://" in done.stderr
 
