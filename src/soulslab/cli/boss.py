@@ -303,5 +303,8 @@ def _without_boss(options: Mapping[str, Any]) -> dict[str, Any]:
 def _recordings_of(facts: TrainedFacts, run: Path) -> tuple[Path, ...]:
     """Return the recordings to which the boss of a run was fitted; raise `ConfigError` if they are unknown."""
     if not facts.recordings:
-        raise ConfigError("its boss does not name the recordings to which it was fitted; name them", source=run)
+        raise ConfigError(
+            "its boss does not name the recordings to which it was fitted; give them after the run",
+            source=run,
+        )
     return facts.recordings

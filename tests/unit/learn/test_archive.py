@@ -1,6 +1,5 @@
 import errno
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import strategies as st
 
 from soulslab.errors import CheckpointError, CorruptCheckpointError
 from soulslab.learn.archive import read_archive, write_archive, write_atomically
+from support.windows_files import refuse_to_replace
 
 TENSORS = {
     "weights": np.linspace(0.0, 1.0, 12, dtype=np.float32).reshape(3, 4),
@@ -93,19 +93,9 @@ def test_an_interrupt_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("readers_s", "is_written"), [(60.0, True), (0.0, False)])
 def test_a_file_that_another_program_reads_is_replaced_later(tmp_path, monkeypatch, readers_s, is_written):
-    """Windows refuses to replace such a file; Linux does not, so the refusal is a stand-in."""
     path = tmp_path / "policy.toml"
     path.write_bytes(b"old")
-    refusals = [PermissionError(errno.EACCES, "is used by another program")] * 3
-    replace = Path.replace
-
-    def refuse_three_times(source, target):
-        if refusals:
-            raise refusals.pop()
-        return replace(source, target)
-
-    monkeypatch.setattr(Path, "replace", refuse_three_times)
-    monkeypatch.setattr("soulslab.config.atomic_file._READERS_S", readers_s)
+    refuse_to_replace(monkeypatch, 3, readers_s)
     if is_written:
         write_atomically(path, b"new")
     else:

@@ -3,13 +3,13 @@
 import errno
 import os
 import sys
-from pathlib import Path
 
 import gymnasium
 import pytest
 
 from soulslab.learn.demonstrations.data_set_metadata import describe
 from soulslab.learn.demonstrations.writing import DemonstrationWriter
+from support.windows_files import refuse_to_replace
 
 ENV_ID = "CartPole-v1"
 
@@ -32,17 +32,7 @@ def test_a_data_set_is_published_where_only_a_writable_file_can_be_synchronized(
 
 
 def test_a_data_set_that_another_program_reads_is_published_later(tmp_path, monkeypatch):
-    """Windows refuses to replace such a file; Linux does not, so the refusal is a stand-in."""
-    refusals = [PermissionError(errno.EACCES, "is used by another program")] * 3
-    replace = Path.replace
-
-    def refuse_three_times(source, target):
-        if refusals:
-            raise refusals.pop()
-        return replace(source, target)
-
-    monkeypatch.setattr(Path, "replace", refuse_three_times)
-    monkeypatch.setattr("soulslab.config.atomic_file._READERS_S", 60.0)
+    refusals = refuse_to_replace(monkeypatch, 3, 60.0)
     with DemonstrationWriter(tmp_path / "set", gymnasium.make(ENV_ID), {}, "test"):
         assert describe(tmp_path / "set").env_id == ENV_ID
     assert not refusals
