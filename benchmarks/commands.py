@@ -387,7 +387,10 @@ def fit_training(
     ] = None,
     trainings: Annotated[int | None, Parameter(help="Trainings per boss, each with its own seed.")] = None,
     seed: Annotated[int | None, Parameter(help="First seed, instead of the one for reports or for choosing.")] = None,
-    refine_fights: Annotated[int | None, Parameter(help="Fights of a round of refinement; none by default.")] = None,
+    refine_minutes: Annotated[
+        float | None,
+        Parameter(validator=Number(gt=0), help="Game time of a round of refinement (min); none by default."),
+    ] = None,
     refine_rounds: Annotated[int | None, Parameter(help="Rounds of a refinement, by default five.")] = None,
     online_decisions: Annotated[
         int | None, Parameter(help="Decisions of Rainbow in the true fights after each training; none by default.")
@@ -410,7 +413,7 @@ def fit_training(
     settings = FitTrainingSettings(train=load_settings(TrainSettings, config_path(config)), rainbow=rainbow)
     settings = settings.quick() if quick else settings
     settings = _with(settings, bosses=tuple(bosses) if bosses else None, sources=tuple(known) if known else None)
-    settings = _with(settings, uses=tuple(used) if used else None, n_refine_fights=refine_fights)
+    settings = _with(settings, uses=tuple(used) if used else None, refine_minutes=refine_minutes)
     settings = _with(settings, n_refine_rounds=refine_rounds)
     settings = _with(settings, decisions=decisions, n_trainings=trainings, player=player)
     settings = _with(settings, rate_hz=rate, seed=seed)

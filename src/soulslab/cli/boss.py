@@ -225,7 +225,7 @@ def refine(
     env: str,
     option: Repeated = None,
     profile: Path | None = None,
-    n_fights: Annotated[int, Parameter(name="--fights", validator=Number(gte=1))] = 5,
+    minutes: Minutes = 4.0,
     rounds: Annotated[int, Parameter(validator=Number(gte=1))] = 5,
     decisions: Annotated[int, Parameter(validator=Number(gt=0))] = 8_000_000,
     seed: Seed = 0,
@@ -244,7 +244,7 @@ def refine(
         env: Environment of the fights, such as soulslab/EldenRingMargit-v0.
         option: Value of an option of the environment, as boss=judge; may be repeated.
         profile: Game or profile of a file of siphon record.
-        n_fights: Fights of each round.
+        minutes: Game time of the fights of each round; its last fight is completed.
         rounds: Greatest number of rounds.
         decisions: Decisions of the training of each round, in the simulator.
         seed: Seed of the fights.
@@ -271,7 +271,7 @@ def refine(
     settings = RefineSettings(
         env_id=env_id,
         env_options=options,
-        n_fights=n_fights,
+        minutes=minutes,
         max_rounds=rounds,
         decisions=decisions,
         seed=seed,

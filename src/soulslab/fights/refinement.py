@@ -69,7 +69,7 @@ class RefineSettings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         env_id: Environment in which the policy fights the boss.
         env_options: Its options.
-        n_fights: Fights of each round.
+        minutes: Game time of the fights of each round (min); its last fight is completed.
         max_rounds: Greatest number of rounds.
         decisions: Decisions of the training of each round, in the simulator.
         seed: Seed of the fights and of the training.
@@ -78,7 +78,7 @@ class RefineSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     env_id: str
     env_options: dict[str, Any]
-    n_fights: int = 5
+    minutes: float = 4.0
     max_rounds: int = 5
     decisions: int = 8_000_000
     seed: int = 0
@@ -110,9 +110,10 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Outcome of a fight; one that ended before its second moment is not recorded."""
+    """Outcome of a fight, and its game time; one that ended before its second moment is not recorded."""
 
     is_won: bool
+    game_time_s: float
     is_recorded: bool = True
 
 
@@ -219,7 +220,7 @@ def refine(
         fights += recorded
         used += [_round_folder(out, number) / RECORDING_NAME] if recorded else []
         n_wins = sum(each.is_won for each in outcomes)
-        time_s = sum(fight.game_time_s for fight in recorded)
+        time_s = sum(each.game_time_s for each in outcomes)
         folder = _round_folder(out, number)
         n_in_row = n_in_row + n_wins if n_wins == len(outcomes) else 0
         refined = folder / RUN_NAME if n_in_row < ENOUGH_WON else run
@@ -244,14 +245,24 @@ def _play_round(
     """Play the fights of a round that were not played yet; return the outcomes and recordings of all of its fights."""
     folder = _round_folder(out, number) / RECORDING_NAME
     outcomes = state.outcomes_of(number, folder)
-    if len(outcomes) < settings.n_fights:
-        for fight, is_won in _play(load_player(run), settings, number, len(outcomes)):
-            outcomes.append(_Outcome(is_won=is_won, is_recorded=len(fight.moments) > 1))
-            # The outcome is written first: `outcomes_of` recognises an outcome without its fight.
-            out.mkdir(parents=True, exist_ok=True)
-            write_atomically(out / STATE_NAME, msgspec.json.format(msgspec.json.encode(state)) + b"\n")
-            if outcomes[-1].is_recorded:
-                save_fight(folder, fight)
+    limit_s = 60.0 * settings.minutes
+    if sum(each.game_time_s for each in outcomes) < limit_s:
+        player = load_player(run)
+        # Each decision is a moment of the recording, also while the player is locked.
+        with closing(make_fight(settings.env_id, {**settings.env_options, "skip_locked": False})) as env:
+            # A recording ends with the moment before the last decision.
+            step_s = decision_s(env.spec.kwargs if env.spec else {})
+            while sum(each.game_time_s for each in outcomes) < limit_s:
+                # No round repeats a fight.
+                seed = environment_seed(settings.seed, RECORDING) + sum(map(len, state.rounds))
+                fight, is_won = record_duel(env, player, seed, settings.env_id)
+                time_s, is_recorded = fight.game_time_s + step_s, len(fight.moments) > 1
+                outcomes.append(_Outcome(is_won=is_won, game_time_s=time_s, is_recorded=is_recorded))
+                # The outcome is written first: `outcomes_of` recognises an outcome without its fight.
+                out.mkdir(parents=True, exist_ok=True)
+                write_atomically(out / STATE_NAME, msgspec.json.format(msgspec.json.encode(state)) + b"\n")
+                if is_recorded:
+                    save_fight(folder, fight)
     return outcomes, read_fights(folder) if fight_files(folder) else []
 
 
@@ -275,16 +286,6 @@ def _continued(trained: TrainSettings, run: Path, boss: Path, settings: RefineSe
             trained.run, start_from=str(run), total_steps=settings.decisions, seed=settings.seed + number
         ),
     )
-
-
-def _play(player: Player, settings: RefineSettings, number: int, n_played: int) -> Iterator[tuple[RecordedFight, bool]]:
-    """Yield the fights of a round that were not played yet, and whether each was won; no round repeats a fight."""
-    # Each decision is a moment of the recording, also while the player is locked.
-    options = {**settings.env_options, "skip_locked": False}
-    first = environment_seed(settings.seed, RECORDING) + (number - 1) * settings.n_fights
-    with closing(make_fight(settings.env_id, options)) as env:
-        for n in range(n_played, settings.n_fights):
-            yield record_duel(env, player, first + n, settings.env_id)
 
 
 def record_duel(env: gymnasium.Env[Any, Any], player: Player, seed: int, env_id: str) -> tuple[RecordedFight, bool]:

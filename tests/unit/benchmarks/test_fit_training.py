@@ -52,7 +52,7 @@ def test_development_and_report_have_other_seeds():
 
 @pytest.mark.parametrize(("boss", "purpose"), [("generated:2210", "development"), ("generated:2100", "report")])
 def test_generated_bosses_are_for_one_purpose(small_config, boss, purpose):
-    with pytest.raises(ConfigError, match="generated:2210 to 2219 are for reports alone"):
+    with pytest.raises(ConfigError, match="generated:2210 to 2229 are for reports alone"):
         cases(FitTrainingSettings(train=small_config, bosses=("judge", boss), purpose=purpose))
     other = "report" if purpose == "development" else "development"
     settings = FitTrainingSettings(train=small_config, bosses=(boss,), purpose=other, sources=("fit",), seed=7)
@@ -135,7 +135,7 @@ def test_a_policy_learns_from_its_fights_against_the_true_boss(small_config):
         uses=("drawn",),
         minutes=(1.0,),
         n_fights=4,
-        n_refine_fights=2,
+        refine_minutes=0.2,
         refine_decisions=200,
     )
     started = perf_counter()

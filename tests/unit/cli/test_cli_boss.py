@@ -112,7 +112,7 @@ def test_a_boss_is_recorded_and_fitted_from_an_empty_folder(tmp_path, monkeypatc
     ):
         assert cli.run(["evaluate", "run", "--fights", "1", "--greedy", *words]) == 2
         assert error in capsys.readouterr().err
-    refine = ["boss", "refine", "run", *arena, "--fights", "1", "--rounds", "1", "--decisions", "15000"]
+    refine = ["boss", "refine", "run", *arena, "--minutes", "0.01", "--rounds", "1", "--decisions", "15000"]
     progress = Path("run_refined/round_1/run/progress.jsonl")
     said = interrupt(refine, lambda: progress.exists() and "TrainProgress" in progress.read_text())
     assert "toresume:thesamecommandwith--resume" in said

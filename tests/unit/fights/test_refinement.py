@@ -60,7 +60,7 @@ def fitted(tmp_path_factory):
 
 
 def settings(**changes):
-    given = {"env_options": {**FIGHTS, "boss": "trickster"}, "n_fights": 2, "max_rounds": 2, "decisions": 1000}
+    given = {"env_options": {**FIGHTS, "boss": "trickster"}, "minutes": 0.3, "max_rounds": 2, "decisions": 1000}
     return RefineSettings(env_id=ARENA_ID, **(given | changes))
 
 
@@ -76,7 +76,7 @@ def whole(fitted):
 
     The run that starts from a policy wins some of the fights.
     """
-    chosen = settings(env_options=weak_boss(fitted / "weak.toml", 700), n_fights=6, max_rounds=2)
+    chosen = settings(env_options=weak_boss(fitted / "weak.toml", 700), minutes=2.0, max_rounds=2)
     out = fitted / "whole"
     rounds = list(refine(fitted / "strong", [fitted / "seen"], out, chosen))
     assert len(rounds) == 2
@@ -135,8 +135,8 @@ def test_a_round_of_a_killed_process_is_continued(fitted, whole, tmp_path):
     complete, chosen, _, _ = whole
     out = shutil.copytree(complete, tmp_path / "rounds")
     # The process was killed in the first round, after the outcome of the fourth fight and before its recording.
-    for number in (4, 5, 6):
-        (out / "round_1" / "recording" / f"fight_{number:04d}.npz").unlink()
+    for path in sorted((out / "round_1" / "recording").iterdir())[3:]:
+        path.unlink()
     state = msgspec.json.decode((out / "refinement.json").read_bytes())
     state["rounds"] = [state["rounds"][0][:4]]
     (out / "refinement.json").write_bytes(msgspec.json.encode(state))
@@ -158,7 +158,7 @@ def test_only_the_same_refinement_is_continued(fitted, whole, tmp_path):
     for run, recordings, settings_, words in (
         (fitted / "whole" / "round_1" / "run", seen, chosen, "run = .*, not .*round_1/run"),
         (fitted / "strong", seen * 2, chosen, "recordings = "),
-        (fitted / "strong", seen, more(chosen, n_fights=7), "n_fights = 6, not 7; continue it with"),
+        (fitted / "strong", seen, more(chosen, minutes=7.0), "minutes = 2.0, not 7.0; continue it with"),
         (fitted / "strong", seen, more(chosen, max_rounds=1), "has 2 rounds, more than max_rounds = 1"),
         (fitted / "strong", seen, more(chosen, env_options=FIGHTS), "env_options = "),
     ):
@@ -171,12 +171,17 @@ def test_only_the_same_refinement_is_continued(fitted, whole, tmp_path):
 def test_each_round_records_fits_and_trains_on(fitted, tmp_path):
     out = tmp_path / "rounds"
     rounds = list(refine(fitted / "run", [fitted / "seen"], out, settings()))
-    assert [(each.number, each.n_wins, each.n_fights) for each in rounds] == [(1, 0, 2), (2, 0, 2)]
+    assert [(each.number, each.n_wins) for each in rounds] == [(1, 0), (2, 0)]
     runs = [fitted / "run", *(out / f"round_{n}" / "run" for n in (1, 2))]
     assert [(each.run, each.refined) for each in rounds] == list(pairwise(runs))
     assert all(0.0 <= each.interval.low <= each.interval.high <= 1.0 for each in rounds)
     first, second = (read_fights(out / f"round_{n}" / "recording") for n in (1, 2))
-    assert rounds[0].game_time_s == pytest.approx(sum(fight.game_time_s for fight in first))
+    for each, fights in zip(rounds, (first, second), strict=True):
+        # A recording ends with the moment before the last decision. The last fight begins within the minutes.
+        times_s = [fight.game_time_s + 0.1 for fight in fights]
+        assert each.n_fights == len(fights)
+        assert each.game_time_s == pytest.approx(sum(times_s))
+        assert sum(times_s[:-1]) < 60 * settings().minutes <= sum(times_s)
     assert not np.array_equal(first[0].moments, second[0].moments)
     for fight in first:
         np.testing.assert_array_equal(np.diff(fight.moments["tick"]), 6)
