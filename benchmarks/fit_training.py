@@ -67,8 +67,8 @@ ENSEMBLE_WON: Final = "won against the ensemble (%)"
 #: Folder of a recording, beside the boss file of its fit.
 RECORDING: Final = "recording"
 #: First seed of the distortion, the recordings, the training and the fights, by purpose. Results with 15 earlier
-#: report seeds, 5,000,000 to 15,000,000, 17,000,000, 18,000,000, 20,000,000 and 25,000,000, led to changes; those with 16,000,000,
-#: 21,000,000 and 23,000,000, and one each with 19,000,000 and 24,000,000, did not.
+#: report seeds, 5,000,000 to 15,000,000, 17,000,000, 18,000,000, 20,000,000 and 25,000,000, led to changes; those with
+#: 16,000,000, 21,000,000 and 23,000,000, and one each with 19,000,000 and 24,000,000, did not.
 SEEDS: Final = {"development": 100, "report": 26_000_000}
 #: Difference between the seeds of two trainings: the fights of a recording have consecutive seeds.
 SEED_STEP: Final = 1_000
