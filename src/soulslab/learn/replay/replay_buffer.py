@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from soulslab.errors import ConfigError, NonFiniteError, ReplayError
+from soulslab.errors import ConfigError, NonFiniteError, ReplayError, cut
 from soulslab.learn.archive import Tensors
 from soulslab.learn.replay.first_priorities import FirstPriorities
 from soulslab.learn.replay.n_step_accumulator import Accumulator, BatchArrays
@@ -148,9 +148,10 @@ class ReplayBuffer:
     def load(self, state: Tensors) -> None:
         """Continue from what :meth:`state` returned, after the rows of the same checkpoint were loaded."""
         if not np.array_equal(state["written"], self.ring.written):
+            theirs = cut(str(state["written"].tolist()), 200)
             raise ReplayError(
-                f"the state is of {state['written'].tolist()} rows per environment, but {self.ring.written.tolist()} "
-                "were loaded; load the rows of the same checkpoint first"
+                f"the state is of {theirs} rows per environment, but {self.ring.written.tolist()} were loaded; load "
+                "the rows of the same checkpoint first"
             )
         self.sampler.load(state, self.ring.beginnings())
 

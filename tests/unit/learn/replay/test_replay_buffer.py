@@ -191,6 +191,13 @@ def test_a_state_without_its_rows_is_refused():
         ReplayBuffer(SHAPE, ReplaySettings(capacity=60), 2).load(buffer.state())
 
 
+def test_the_error_for_a_state_of_anything_is_short():
+    buffer = filled()
+    with pytest.raises(ReplayError, match="load the rows of the same checkpoint first") as caught:
+        buffer.load({**buffer.state(), "written": np.full(100_000, 91, np.uint8)})
+    assert len(str(caught.value)) < 1000
+
+
 def test_clear_forgets_everything():
     buffer = filled()
     buffer.set_priorities(torch.tensor([0]), torch.tensor([9.0]))
