@@ -121,7 +121,7 @@ ADDED = {
 OPTIONS = {
     "evaluate": {"--fights": "1"},
     "boss predict": {"--bosses": "1", "--fights": "1"},
-    "boss refine": {"--fights": "1", "--rounds": "1", "--decisions": "64"},
+    "boss refine": {"--minutes": "0.01", "--rounds": "1", "--decisions": "64"},
     "film": {"--phase": "1"},
     "siphon watch": {"--seconds": "0.5"},
     "siphon record": {"--seconds": "0.5"},

@@ -10,7 +10,8 @@ from contextlib import closing
 import pytest
 
 from soulslab.errors import ConfigError, InputError, SessionStateError, WindowGoneError
-from soulslab.siphon.input.windows import open_input
+from soulslab.siphon.input import windows
+from soulslab.siphon.input.windows import open_input, send_events
 from soulslab.siphon.keys import KEYS
 from soulslab.siphon.process.windows_integrity import HIGH, MEDIUM, integrity_level, why_refused
 from soulslab.siphon.process.windows_window import find_window
@@ -165,6 +166,27 @@ def test_the_focus_is_taken_back_from_another_window(shared_painter, rig):
     rig.input.set_held([])
     assert [event for event in rig.new_events() if event[0] == "A"] == [("A", True), ("A", False)]
     wait_for_down(shared_painter, set())
+
+
+def test_events_that_were_lost_are_sent_again(monkeypatch, rig):
+    sent = []
+
+    def lose_the_first(events):
+        sent.append(list(events))
+        return len(sent[-1]) if len(sent) == 1 else send_events(events)
+
+    monkeypatch.setattr(windows, "send_events", lose_the_first)
+    monkeypatch.setattr(windows, "ACCEPT_DEADLINE_S", 0.1)
+    rig.input.set_held(["D"])
+    assert len(sent) == 2
+    assert rig.new_events() == [("D", True)]
+
+
+def test_a_program_that_takes_all_events_is_reported(monkeypatch, rig):
+    monkeypatch.setattr(windows, "send_events", len)
+    monkeypatch.setattr(windows, "ACCEPT_DEADLINE_S", 0.1)
+    with pytest.raises(InputError, match="Windows has not changed the state of D: a program that filters keys"):
+        rig.input.set_held(["D"])
 
 
 def test_the_pointer_is_moved_over_the_game_before_a_button_is_pressed(rig):

@@ -40,6 +40,9 @@ BACKENDS = ("auto", "sendinput")
 
 #: Longest wait until Windows reports the new state of the keys; it does so within a millisecond.
 ACCEPT_DEADLINE_S = 0.5
+#: How often the events are sent. A window that comes to the front under Wine gets the keyboard state of the X server,
+#: and this may release a key that was pressed just before.
+N_SENDINGS = 3
 #: Largest movement of the mouse at once in pixels.
 MAX_MOVE_PX = 32767
 
@@ -133,7 +136,7 @@ class SendInputSender:
         states = [change for change in changes if change.key.button not in _WHEEL_TURNS]
         self._guard.hold(states, self._recipe)
         self._down |= {change.key.name: change.key for change in states if change.is_press}
-        self._send_events([event_of_recipe(recipe.split()) for change in changes for recipe in self._recipes(change)])
+        self._send_events(self._events(changes))
         last = {change.key.name: change for change in states}
         self._await_state(last.values())
         for name, change in last.items():
@@ -156,6 +159,9 @@ class SendInputSender:
     def close(self) -> None:
         """End the guard."""
         self._guard.close()
+
+    def _events(self, changes: Collection[Change]) -> list[InputEvent]:
+        return [event_of_recipe(recipe.split()) for change in changes for recipe in self._recipes(change)]
 
     def _recipes(self, change: Change) -> list[str]:
         """Return the recipe of the event of a change; none for the release of the wheel."""
@@ -193,21 +199,23 @@ class SendInputSender:
             )
 
     def _await_state(self, changes: Collection[Change]) -> None:
-        """Wait until Windows reports the state of the changed keys."""
-        expected = {
-            change.key.virtual_key if change.key.is_mouse else self._virtual_key(change.key): change
-            for change in changes
-        }
-        deadline = time.monotonic() + ACCEPT_DEADLINE_S
-        while expected:
-            expected = {code: change for code, change in expected.items() if _is_down(code) != change.is_press}
-            if expected and time.monotonic() >= deadline:
-                names = ", ".join(change.key.name for change in expected.values())
-                raise InputError(
-                    f"Windows has not changed the state of {names}: a program that filters keys, or a window with more "
-                    f"rights in front, has taken the events; end such programs, and run soulslab as administrator if "
-                    f"the game runs so"
-                )
+        """Wait until Windows reports the state of the changed keys; send the events of the others again."""
+        for n_left in reversed(range(N_SENDINGS)):
+            deadline = time.monotonic() + ACCEPT_DEADLINE_S
+            while changes and time.monotonic() < deadline:
+                changes = [change for change in changes if self._is_down(change.key) != change.is_press]
+            if not changes:
+                return
+            if n_left:
+                self._send_events(self._events(changes))
+        names = ", ".join(change.key.name for change in changes)
+        raise InputError(
+            f"Windows has not changed the state of {names}: a program that filters keys, or a window with more rights "
+            f"in front, has taken the events; end such programs, and run soulslab as administrator if the game runs so"
+        )
+
+    def _is_down(self, key: Key) -> bool:
+        return _is_down(key.virtual_key if key.is_mouse else self._virtual_key(key))
 
     def _check_pointer(self, state: WindowState) -> None:
         """Ensure that buttons reach the game: move the pointer to the middle of its window if it is elsewhere."""
