@@ -58,10 +58,11 @@ class CharacterSettings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         no_wear: Whether the wear of weapons is switched off, in a game whose profile has a switch for it (Dark Souls
             III).
-        player_stats: ``"check"`` refuses a character whose stats differ from the boss's fact file (``[player_stats]``),
-            ``"set"`` writes the stats of the file, ``"ignore"`` does nothing.
+        player_stats: ``"check"`` refuses a character whose stats differ from the boss's fact file (``[player_stats]``,
+            which the bosses of Dark Souls III have; without it there is one warning), ``"set"`` writes the stats of the
+            file, ``"ignore"`` does nothing.
         weapons: ``"check"`` refuses a reset if the player has no weapon, or other weapons than at the first reset, in a
-            game whose profile has their attributes (Elden Ring); ``"ignore"`` does nothing.
+            game whose profile has their attributes (Elden Ring); without them it warns once. ``"ignore"`` does nothing.
         play_time: ``"count"`` does not change the play time of the save, ``"keep"`` writes the value of the first
             reset, at each reset and at the end.
     """
@@ -238,7 +239,10 @@ def _stands(session: Session) -> bool:
 
 
 class CharacterKeeper:
-    """Checks and changes the character at each reset (`CharacterSettings`); the facts of the boss have the stats."""
+    """Checks and changes the character at each reset (`CharacterSettings`); the facts of the boss have the stats.
+
+    A check without data in the profile or in the fact file is skipped with one warning.
+    """
 
     def __init__(self, settings: CharacterSettings, facts: BossFacts, changes: TemporaryValues) -> None:
         self._settings = settings
@@ -247,6 +251,7 @@ class CharacterKeeper:
         self._stats: dict[str, Value] = {f"player.{stat}": value for stat, value in facts.player_stats.items()}
         self._weapons: dict[str, list[int]] = {}
         self._play_time_s: float | None = None
+        self._warnings: set[str] = set()
 
     @property
     def written_attributes(self) -> tuple[str, ...]:
@@ -275,7 +280,13 @@ class CharacterKeeper:
             self._keep_play_time(session)
 
     def _check_stats(self, session: Session) -> None:
-        if self._settings.player_stats == "ignore" or not self._stats:
+        if self._settings.player_stats == "ignore":
+            return
+        if not self._stats:
+            self._warn_once(
+                f"the stats of the character are not checked, because the fact file of {self._name} has no "
+                f"[player_stats]; add them, or give player_stats='ignore'"
+            )
             return
         found = session.snapshot(tuple(self._stats))
         wrong = {name: found[name] for name, value in self._stats.items() if found[name] != value}
@@ -294,7 +305,13 @@ class CharacterKeeper:
 
     def _check_weapons(self, session: Session) -> None:
         names = tuple(name for name in WEAPONS if name in session.profile.attributes)
-        if self._settings.weapons == "ignore" or not names:
+        if self._settings.weapons == "ignore":
+            return
+        if not names:
+            self._warn_once(
+                f"the weapons of the character are not checked, because the profile of {session.profile.name} has "
+                f"neither player.weapons nor player.hands; give weapons='ignore'"
+            )
             return
         try:
             values = session.snapshot(names)
@@ -316,6 +333,11 @@ class CharacterKeeper:
                 f"{', '.join(changed)}. A key may have changed them by accident. Equip the same weapons as before, or "
                 f"give weapons='ignore'"
             )
+
+    def _warn_once(self, text: str) -> None:
+        if text not in self._warnings:
+            self._warnings.add(text)
+            _log.warning(text)
 
     def _keep_play_time(self, session: Session) -> None:
         """Store the play time at the first reset, and write it at later resets.

@@ -101,6 +101,25 @@ def test_weapons_can_change_if_they_are_ignored(make):
     souls.env.reset()
 
 
+#: The option of the check without data, for each game.
+WITHOUT_DATA = [("dark_souls_3", "iudex", "weapons"), ("elden_ring", "margit", "player_stats")]
+
+
+@pytest.mark.parametrize(("game", "boss", "option"), WITHOUT_DATA)
+def test_a_check_without_data_is_a_warning_at_the_first_reset(make, caplog, game, boss, option):
+    souls = make(game, boss)
+    for _ in range(2):
+        souls.env.reset()
+    assert caplog.text.count("of the character are not checked, because the") == 1
+    assert caplog.text.count(f"give {option}='ignore'") == 1
+
+
+@pytest.mark.parametrize(("game", "boss", "option"), WITHOUT_DATA)
+def test_a_check_that_is_off_needs_no_data(make, caplog, game, boss, option):
+    make(game, boss, character={option: "ignore"}).env.reset()
+    assert "of the character are not checked" not in caplog.text
+
+
 def test_weapons_that_cannot_be_read_are_not_checked(make, caplog):
     def misplace(world):
         world.process.write(world.table.address_of("player.weapons"), struct.pack("<5i", *[-7] * 5))
