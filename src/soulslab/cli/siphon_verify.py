@@ -28,7 +28,7 @@ def verify(
 
     Each game is started several times and plays the same episode. It is verified if its clock is lockstep, if it does
     not advance while it is paused, if no step loses or repeats a tick, and if the values and pixels of all episodes
-    are equal.
+    are equal. Actions whose keys change nothing at the start of an episode are named.
 
     Args:
         profiles: Profiles of games, or names of shipped games (doom).

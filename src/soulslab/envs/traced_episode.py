@@ -135,6 +135,13 @@ class TracedEpisode:
             on_frame(i, pixels, self.hashes[-1])
         self._add_times_since(times_s)
 
+    def equals(self, other: TracedEpisode) -> bool:
+        """Return whether both episodes have the same values and frames in each step."""
+        return self.hashes == other.hashes and all(
+            one.keys() == two.keys() and all(np.array_equal(one[name], two[name]) for name in one)
+            for one, two in zip(self.rows, other.rows, strict=True)
+        )
+
     def find_motion(self, frame: FrameFormat) -> str:
         """Return what changes while the game is paused; "" if nothing changes."""
         session = self.session

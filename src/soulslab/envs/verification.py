@@ -3,11 +3,15 @@
 Each episode is played in a new process, with the same seed and the same keys, which change at every step. A game is
 verified if its clock is a lockstep clock, nothing changes while it is paused, each step has the expected number of
 ticks, and all episodes have the same values and pixels.
+
+In such a game, any difference between an episode with the keys of an action and one without keys is an effect of these
+keys. So short episodes also show which actions have no effect, as with a wrong key.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -41,6 +45,8 @@ from soulslab.siphon.session import Session, SessionOptions
 SLOW_S = 0.05
 #: Probability that an action is held in a step.
 HELD_SHARE = 0.3
+#: Game time for which the keys of an action are held at the start of an episode, and for an effect after that.
+PRESS_S, EFFECT_S = 0.5, 0.5
 # Program of a busy process, which ends with its parent process.
 _BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(10**5))"
 
@@ -99,6 +105,8 @@ class Verification(msgspec.Struct, kw_only=True):
         n_equal_steps: Number of steps, from the start, in which all episodes are equal.
         different_episode: Number of the episode that differs from the first one, counted from 1; 0 if all are equal.
         motion: What changed while the game was paused; "" if nothing changed.
+        without_effect: Keys of the actions (or of the profile, if it has no actions) that change nothing at the start
+            of an episode, by the name of the action; None if that is unknown, because episodes differ.
         error: Why an episode could not be completed; "" if all were.
     """
 
@@ -124,6 +132,7 @@ class Verification(msgspec.Struct, kw_only=True):
     difference: Difference | None = None
     different_episode: int = 0
     motion: str = ""
+    without_effect: dict[str, tuple[str, ...]] | None = None
     error: str = ""
 
     @property
@@ -182,12 +191,14 @@ class _Verifier:
         self._env = EnvSettings(actions={"none": ()})
         if profile.env is not None:
             self._env = read_settings(profile, source)
-        actions = [tuple(profile.keys[name] for name in names) for names in self._env.actions.values() if names]
+        self._actions = {
+            action: tuple(profile.keys[name] for name in names) for action, names in self._env.actions.items() if names
+        }
         # Without actions, each key of the profile is one.
-        actions = actions or [(key,) for key in profile.keys.values()]
-        if not actions:
+        self._actions = self._actions or {name: (key,) for name, key in profile.keys.items()}
+        if not self._actions:
             raise ProfileError("has no key, but a game is verified with changing keys", path="keys", source=source)
-        self._held = draw_keys(actions, settings.n_steps, settings.seed)
+        self._held = draw_keys(list(self._actions.values()), settings.n_steps, settings.seed)
         self._step_s = settings.step_ticks * ((not profile.clock.tick_hz and self._env.step_s) or tick_s(profile))
         self._frame: FrameFormat | None = None
         self._first: Trace | None = None
@@ -204,12 +215,34 @@ class _Verifier:
             path = folder / "first.h5" if number == 1 else None
             if settings.record_dir is not None:
                 path = settings.record_dir / f"{settings.name}-{number}.h5"
-            holder = SessionHolder(lambda _: opener())
-            holder.check = self._check_grade
-            try:
+            with self._game(opener) as holder:
                 self._compare(number, self._play(number, holder, path))
-            finally:
-                holder.close()
+        if self.found.difference is None:
+            self.found.without_effect = self._find_actions_without_effect(opener)
+
+    @contextlib.contextmanager
+    def _game(self, opener: Opener) -> Iterator[SessionHolder]:
+        """Hold a session with a new process of the game in a context."""
+        holder = SessionHolder(lambda _: opener())
+        holder.check = self._check_grade
+        try:
+            yield holder
+        finally:
+            holder.close()
+
+    def _find_actions_without_effect(self, opener: Opener) -> dict[str, tuple[str, ...]]:
+        """Return the keys of the actions with which the start of an episode equals that without keys."""
+        n_held, n_after = (math.ceil(seconds / self._step_s) for seconds in (PRESS_S, EFFECT_S))
+        frame = self._frame or FrameFormat()
+
+        def play(keys: tuple[str, ...]) -> TracedEpisode:
+            with self._game(opener) as holder:
+                episode = TracedEpisode(self._profile, self._env, holder)
+                episode.play([keys] * n_held + [()] * n_after, self._step_s, frame, lambda *_: None)
+            return episode
+
+        without_keys = play(())
+        return {name: keys for name, keys in self._actions.items() if play(keys).equals(without_keys)}
 
     def _check_grade(self, session: Session) -> None:
         """Raise `ClockUnavailableError` if the clock is not a lockstep clock, with which time cannot be exact."""

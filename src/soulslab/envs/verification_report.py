@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -45,6 +45,13 @@ def verification_table(found: Sequence[Verification]) -> Group:
         f"{1e3 * one.slowest_waited_s:.0f} ms for a processor that other programs used"
         for one in found
         if one.n_slow
+    ]
+    sentences += [
+        f"{one.game}: no effect at the start of an episode: {', '.join(_named_keys(one.without_effect))}. If an action "
+        f"should have an effect there, bind its keys in the settings of the game as [keys] of the profile says, or "
+        f"write the bindings of the game to [keys]"
+        for one in found
+        if one.without_effect
     ]
     parts: list[RenderableType] = [table]
     if sentences:
@@ -147,6 +154,10 @@ def difference_row(difference: Difference | None) -> dict[str, Any] | None:
         return None
     values = {name: [_plain(value) for value in pair] for name, pair in difference.values.items()}
     return {**msgspec.structs.asdict(difference), "values": values, "region": msgspec.to_builtins(difference.region)}
+
+
+def _named_keys(actions: Mapping[str, Sequence[str]]) -> list[str]:
+    return [f"{action} ({' + '.join(keys)})" for action, keys in actions.items()]
 
 
 def _ticks(n: int) -> str:

@@ -57,23 +57,37 @@ def start_calls():
     """Return the number of advances in a start, before the first step."""
     calls = []
 
-    def count(toy, _):
+    def count(toy, number):
         pass_time = toy.pass_time
-        toy.pass_time = lambda seconds: (calls.append(seconds), pass_time(seconds))
+        if number == 1:
+            toy.pass_time = lambda seconds: (calls.append(seconds), pass_time(seconds))
 
     verify(count, VerifySettings(n_episodes=2, n_steps=1))
-    return len(calls) // 2 - 1
+    return len(calls) - 1
 
 
 def test_a_deterministic_game_is_verified():
     found, toys = verify()
-    assert len(toys.sessions) == 3
+    # The episodes, one without keys, and one for each action.
+    assert len(toys.sessions) == 3 + 1 + 5
     assert found.is_verified
     assert (found.grade, found.n_played, found.n_steps, found.n_counted) == ("lockstep", 3, 120, 120)
     assert (found.n_lost, found.n_doubled, found.first_wrong, found.motion, found.error) == (0, 0, None, "", "")
     assert (found.n_equal_steps, found.difference, found.different_episode) == (40, None, 0)
     assert found.times_real_time == pytest.approx(found.steps_per_s * TICK_S)
     assert failures_of(found) == []
+
+
+@pytest.mark.parametrize("has_actions", [True, False])
+def test_keys_without_an_effect_are_named(has_actions):
+    table = {} if has_actions else {"actions": {"none": []}}
+    profile = toy_profile(reset=RESET, **table)
+    profile = msgspec.structs.replace(profile, keys={**profile.keys, "left": "F1"})
+    found, _ = verify(profile=profile, **table)
+    assert found.without_effect == {"left": ("F1",)}
+    assert "no effect at the start of an episode: left (F1). If an action" in " ".join(shown([found]).split())
+    assert found.is_verified  # an action may have an effect only later
+    assert json.loads(json.dumps(verification_rows([found])))[0]["without_effect"] == {"left": ["F1"]}
 
 
 def test_keys_change_in_each_step_and_belong_to_the_actions():
@@ -146,6 +160,7 @@ def test_the_earliest_difference_of_all_episodes_is_reported():
 
     found, _ = verify(change)
     assert (found.n_equal_steps, found.different_episode) == (11, 3)
+    assert found.without_effect is None
     assert found.difference.values == {"level": (1, 3)}
     assert "episode 3 differs from episode 1: step 12" in failures_of(found)[0]
     assert "attribute 'level' is 1 and 3" in failures_of(found)[0]
@@ -181,7 +196,7 @@ def test_the_reset_procedure_follows_an_end_of_the_episode():
     assert found.is_verified
     assert (found.n_resets >= 2, found.n_resets % 2, found.n_steps) == (True, 0, 120)
     # The reset procedure of the profile is a restart.
-    assert [session._n_starts for session in toys.sessions] == [1 + found.n_resets // 2] * 2
+    assert [session._n_starts for session in toys.sessions[:2]] == [1 + found.n_resets // 2] * 2
 
 
 def test_the_reset_procedure_follows_an_unreadable_tick_counter():
