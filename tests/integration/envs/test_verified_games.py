@@ -12,8 +12,9 @@ from soulslab.siphon.profile import load_profile
 from support.long_form import IS_LONG
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
-#: Profile, ticks of a step, and the actions without an effect at the start of an episode. SDL 1.2 with SDL_Delay in short parts; Allegro 4, which continues to draw into memory
-#: that the X server reads; GTK 2 with timers; SDL 1.2 with a variable frame rate.
+#: Profile, ticks of a step, and the actions without an effect at the start of an episode. The loops are: SDL 1.2 with
+#: SDL_Delay in short parts; Allegro 4, which continues to draw into memory that the X server reads; GTK 2 with timers;
+#: SDL 1.2 with a variable frame rate.
 #: In the short form, `test_clock_boundary.py` and the tests of Doom have loops of SDL.
 GAMES = (
     pytest.param("supertransball2", 1, set(), marks=pytest.mark.long),
