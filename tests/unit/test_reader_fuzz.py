@@ -191,7 +191,7 @@ def test_the_state_of_a_refinement(tmp_path):
     settings = refinement.RefineSettings(env_id=ARENA_ID, env_options={"boss": "judge"})
     state = refinement._State.of(tmp_path, [tmp_path], settings)
     path = tmp_path / refinement.STATE_NAME
-    outcomes = [{"is_won": True}, {"is_won": False, "is_recorded": False}]
+    outcomes = [{"is_won": True, "game_time_s": 42.1}, {"is_won": False, "game_time_s": 0.1, "is_recorded": False}]
     path.write_bytes(msgspec.json.encode(msgspec.to_builtins(state) | {"rounds": [outcomes, outcomes]}))
     for change in (None, change_line):
         assert count_refused(path, lambda path: refinement._resumed(path.parent, state), change=change) > N // 4

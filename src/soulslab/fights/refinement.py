@@ -20,10 +20,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import gymnasium
 import msgspec
+from msgspec import Meta
 
 from soulslab.arena.fitting.fit import fit_boss
 from soulslab.arena.fitting.recorded_fight import RecordedFight, fight_files, read_fights, save_fight
@@ -113,7 +114,7 @@ class _Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Outcome of a fight, and its game time; one that ended before its second moment is not recorded."""
 
     is_won: bool
-    game_time_s: float
+    game_time_s: Annotated[float, Meta(gt=0.0, le=1e6)]
     is_recorded: bool = True
 
 
