@@ -97,9 +97,7 @@ def without(config: RainbowSettings) -> dict[str, RainbowSettings]:
         ("layer normalisation", network.has_layer_norm, {"network": replace(network, has_layer_norm=False)}),
         ("soft bins", bool(network.bins), {"network": replace(network, bins=())}),
         ("the player's own frame", _is_relative(config), _in_world_coordinates(config)),
-        ("noisy layers", network.is_noisy, {"network": replace(network, is_noisy=False)}),
         ("Munchausen", learner.munchausen > 0.0, {"learner": replace(learner, munchausen=0.0)}),
-        ("resets", learner.reset_every > 0, {"learner": replace(learner, reset_every=0)}),
         ("weight decay", learner.weight_decay > 0.0, {"learner": replace(learner, weight_decay=0.0)}),
         (
             "more than one update per step",

@@ -87,7 +87,6 @@ def published(settings: RainbowSettings) -> RainbowSettings:
         target_every=1,
         average_tau=1.0,
         munchausen=0.0,
-        reset_every=0,
         epsilon=0.1,
         epsilon_end=0.1,
     )

@@ -115,9 +115,9 @@ def measure_updates(config: RainbowSettings, settings: SpeedSettings) -> tuple[l
 
 def same_shapes(config: RainbowSettings) -> RainbowSettings:
     """Return the config with a network of stable-baselines3's size, and otherwise the same updates."""
-    plain: dict[str, Any] = {"has_layer_norm": False, "is_noisy": False, "bins": ()}
+    plain: dict[str, Any] = {"has_layer_norm": False, "bins": ()}
     network = replace(config.network, widths=THEIR_WIDTHS, n_quantiles=1, **plain)
-    learner = replace(config.learner, batch_size=BATCH_SIZE, n_steps=4, munchausen=0.0, reset_every=0)
+    learner = replace(config.learner, batch_size=BATCH_SIZE, n_steps=4, munchausen=0.0)
     inputs = replace(config.inputs, previous_actions=0, time_left_decisions=0)
     memory = replace(config.replay, alpha=config.replay.alpha or 0.5)
     return replace(config, network=network, learner=learner, inputs=inputs, replay=memory)

@@ -36,7 +36,6 @@ LEARNING = LearningStats(
     epsilon=0.01,
     beta=0.7,
     n_replay=123_400,
-    n_resets=0,
 )
 EVALUATED = Evaluated(env_steps=120_000, n_fights=200, mean_return=1.5, win_rate=0.615, low=0.546, high=0.680)
 

@@ -165,10 +165,6 @@ class NetworkPolicy(ABC, Generic[H]):
     def view(self, inputs: Inputs, mask: NDArray[np.bool_], action: int) -> PolicyView:
         """Compute a decision again, for display; see :class:`soulslab.learn.policy_header.Player`."""
 
-    def zero_noise(self) -> None:
-        """Remove random noise from the weights, if there is any, until the next :meth:`explore`."""
-        return
-
     @abstractmethod
     def weights(self) -> Tensors:
         """Return copies of what an actor needs."""

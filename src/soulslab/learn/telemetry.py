@@ -132,7 +132,6 @@ class LearningStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
         epsilon: Share of random actions.
         beta: Share of the sampling bias that is corrected.
         n_replay: Environment steps in the replay buffer.
-        n_resets: Number of resets of the network so far.
     """
 
     env_steps: int
@@ -149,7 +148,6 @@ class LearningStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     epsilon: float
     beta: float
     n_replay: int
-    n_resets: int
 
 
 class ActorStats(msgspec.Struct, frozen=True, tag=True, kw_only=True):

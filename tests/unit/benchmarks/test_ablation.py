@@ -24,20 +24,19 @@ BARE = RainbowSettings(
     network=QNetworkSettings(is_dueling=False, n_quantiles=1, has_layer_norm=False),
 )
 FULL = RainbowSettings(
-    learner=QLearningSettings(reset_every=100, weight_decay=0.01),
-    network=QNetworkSettings(is_noisy=True),
+    learner=QLearningSettings(weight_decay=0.01),
     inputs=ExtraInputs(previous_actions=2, time_left_decisions=100),
 )
 
 
 def test_each_variant_removes_one_component():
     variants = without(FULL)
-    assert len(variants) == 15  # all but Munchausen, which has no bootstrap to choose for
+    assert len(variants) == 13  # all but Munchausen, which has no bootstrap to choose for
     for variant in variants.values():
         parts = ("env", "learner", "replay", "network", "inputs", "demonstrations", "run")
         assert sum(getattr(variant, part) != getattr(FULL, part) for part in parts) == 1
         assert variant.env == FULL.env
-    assert len({str(variant) for variant in variants.values()}) == 15
+    assert len({str(variant) for variant in variants.values()}) == 13
     assert variants["the soft target network"].learner.target_every == 200
     assert variants["several steps"].learner.n_steps == 1
     assert without(BARE) == {}
@@ -55,7 +54,7 @@ def test_removing_all_components_leaves_the_bare_learner():
     while variants := without(config):
         config = next(iter(variants.values()))
     assert without(config) == {}
-    assert config.network == replace(BARE.network, is_noisy=False)
+    assert config.network == BARE.network
     assert config.inputs == ExtraInputs()
 
 

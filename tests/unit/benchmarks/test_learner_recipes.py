@@ -56,14 +56,14 @@ def test_the_published_recipe_has_the_published_settings(config):
     assert (learner.n_steps, learner.batch_size, learner.updates_per_step) == (4, 64, 1.0)
     assert (learner.epsilon, learner.epsilon_end, learner.is_target_masked) == (0.1, 0.1, False)
     assert (memory.capacity, memory.alpha) == (100_000, 0.0)
-    assert (network.n_quantiles, network.has_layer_norm, network.is_noisy) == (1, False, False)
-    assert (learner.munchausen, learner.reset_every, learner.weight_decay) == (0.0, 0, 0.0)
+    assert (network.n_quantiles, network.has_layer_norm) == (1, False)
+    assert (learner.munchausen, learner.weight_decay) == (0.0, 0.0)
     assert recipe.demonstrations.path == ""
 
 
 def test_the_published_recipe_uses_no_learning_setting_of_ours(config):
     """Whatever our config becomes, the recipe stays: a new setting has to be given a value there."""
-    taken_over = {"learner": {"munchausen_temperature", "reset_until", "reset_share", "epsilon_decisions"}}
+    taken_over = {"learner": {"munchausen_temperature", "epsilon_decisions"}}
     taken_over |= {"network": {"channels"}, "replay": {"is_mapped", "beta", "beta_end"}}
     base = published(RainbowSettings())
     for part, names in taken_over.items():

@@ -68,17 +68,14 @@ def test_network_of_ppo_is_on_the_device():
     assert devices(policy.network) == {logits.device, values.device} == {META}
 
 
-@pytest.mark.parametrize("is_noisy", [False, True])
 @pytest.mark.parametrize("pixels", [None, (32, 32, 4)])
-def test_network_of_rainbow_is_on_the_device(pixels, is_noisy):
-    settings = QNetworkSettings(widths=(16,), n_quantiles=8, is_noisy=is_noisy)
+def test_network_of_rainbow_is_on_the_device(pixels):
+    settings = QNetworkSettings(widths=(16,), n_quantiles=8)
     network = QNetwork(6, 4, settings, torch.Generator(), pixels=pixels, device=META)
     images = torch.zeros(5, *pixels, dtype=torch.uint8, device=META) if pixels is not None else None
-    network.draw_noise()
     with torch.no_grad():
         quantiles = network.forward_both(torch.zeros(5, 6, device=META), images, 3)
         network.backward(torch.zeros(3, 8), torch.zeros(3, 1, dtype=torch.int64))
-        network.shrink_and_perturb(0.5)
     assert quantiles.shape == (5, 4, 8)
     assert devices(network) == {quantiles.device, network.gradients_flat.device} == {META}
 

@@ -216,7 +216,6 @@ def test_parameters_are_counted_as_they_are_built(pixels, widths, is_on):
         widths=widths,
         has_layer_norm=is_on,
         is_dueling=not is_on,
-        is_noisy=is_on,
         n_quantiles=5,
         channels=(3, 4),
         memory=9 * is_on,

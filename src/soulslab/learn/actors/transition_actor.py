@@ -52,9 +52,9 @@ class Actor:
     ) -> None:
         """Make an actor; :meth:`reset` must follow, and :meth:`load` may.
 
-        The weights of the policy are replaced by those from the transport; ``rng`` draws the random actions. A greedy
-        actor does not explore: it has neither random actions nor noise on the weights. ``has_values`` is whether the
-        rows hold the values with which the actions were chosen (`StepShape`).
+        The weights of the policy are replaced by those from the transport; ``rng`` draws the random actions, which a
+        greedy actor does not have. ``has_values`` is whether the rows hold the values with which the actions were
+        chosen (`StepShape`).
         """
         header = policy.header
         self._env = env
@@ -62,8 +62,6 @@ class Actor:
         self._channel = channel
         self._rng = rng
         self._is_greedy = is_greedy
-        if is_greedy:
-            policy.zero_noise()
         self._n_envs, self._n_actions = env.num_envs, header.n_actions
         self._observer = header.make_observer(layout(env), self._n_envs)
         self._blocked = np.zeros((self._n_envs, self._n_actions), np.bool_)

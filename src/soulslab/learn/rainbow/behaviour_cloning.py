@@ -114,7 +114,6 @@ def cloner_of(
     flat.grad = network.gradients_flat
 
     def values(features: Tensor, pixels: Tensor | None) -> Tensor:
-        network.zero_noise()
         on_device = policy.place_pixels(pixels, shift_px, len(features), rng)
         return mean_values(network(policy.normalise(features).to(policy.device), on_device)).cpu()
 

@@ -12,9 +12,6 @@ Hessel et al. 2018, "Rainbow: Combining improvements in deep reinforcement learn
 The policy that is evaluated and saved has the average of the weights, because the online policy fluctuates between
 updates (Polyak & Juditsky 1992, "Acceleration of stochastic approximation by averaging").
 
-With resets, the weights are moved towards new random ones at regular intervals, because a network that is trained many
-times on each transition loses its ability to learn (Schwarzer et al. 2023, "Bigger, better, faster").
-
 Pixels may be shifted at random in each draw, so that the values do not depend on the exact place of what they show
 (Kostrikov, Yarats & Fergus 2021, "Image augmentation is all you need").
 
@@ -55,7 +52,7 @@ class Measured(NamedTuple):
 
 
 class BaseLearner(ABC):
-    """A policy, its target network and its optimiser, with the number of updates and resets so far."""
+    """A policy, its target network and its optimiser, with the number of updates so far."""
 
     _replay: ReplayBuffer | MixedReplay
     _places: Tensor  # of the last draw
@@ -72,8 +69,6 @@ class BaseLearner(ABC):
         self._policy = policy
         self._rng = rng
         self.n_updates = 0
-        self.n_resets = 0
-        self._updates_since_reset = 0
         network = policy.network
         self._target = policy.copy_network()
         self._average = network.parameters_flat.clone()
@@ -81,12 +76,7 @@ class BaseLearner(ABC):
 
     def update(self, progress: float) -> Measured:
         """Make one update when a share of the run is complete, 0..1; raises ReplayError without transitions."""
-        settings = self._settings
-        measured = self._learn_from_replay(self.beta(progress))
-        is_due = settings.reset_every and self.n_updates % settings.reset_every == 0
-        if is_due and self.n_updates <= settings.reset_until:
-            self._reset()
-        return measured
+        return self._learn_from_replay(self.beta(progress))
 
     def adjust(self, settings: QLearningSettings) -> None:
         """Use other settings from now on; only the adjustable ones may differ."""
@@ -133,11 +123,10 @@ class BaseLearner(ABC):
             weight_decay=settings.weight_decay,
         )
         self.n_updates += 1
-        self._updates_since_reset += 1
         if self.n_updates % settings.target_every == 0:
             self._target.parameters_flat.lerp_(network.parameters_flat, settings.target_tau)
         # Until there are enough updates, the average is their plain mean.
-        share = max(settings.average_tau, 1.0 / self._updates_since_reset)
+        share = max(settings.average_tau, 1.0 / self.n_updates)
         self._average.lerp_(network.parameters_flat, share)
         return Measured(*found, grad_norm=grad_norm)
 
@@ -161,31 +150,21 @@ class BaseLearner(ABC):
             return munchausen_targets(here, (judge, blocked), rewards, discounts, **factors)
         return greedy_targets(chooser, judge, blocked, rewards, discounts)
 
-    def _reset(self) -> None:
-        """Shrink and perturb both networks."""
-        self._policy.network.shrink_and_perturb(self._settings.reset_share)
-        self._target.parameters_flat.copy_(self._policy.network.parameters_flat)
-        self._adam = Adam([self._policy.network.parameters_flat])
-        self._updates_since_reset = 0
-        self.n_resets += 1
-
     def state(self) -> Tensors:
         """Return copies of everything but the policy and the replay buffer."""
         tensors: Tensors = {
-            "counts": np.array([self.n_updates, self.n_resets, self._updates_since_reset]),
+            "counts": np.array([self.n_updates]),
             "target": self._target.parameters_flat.cpu().numpy().copy(),
             "average": self._average.cpu().numpy().copy(),
-            "noise": self._policy.noise_state(),
         }
         adam = {name: tensor.cpu().numpy().copy() for name, tensor in self._moments().items()}
         return tensors | join_parts({"adam": adam})
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from what :meth:`state` returned."""
-        self.n_updates, self.n_resets, self._updates_since_reset = (int(count) for count in state["counts"])
+        self.n_updates = int(state["counts"][0])
         self._target.parameters_flat.copy_(torch.from_numpy(np.array(state["target"])))
         self._average.copy_(torch.from_numpy(np.array(state["average"])))
-        self._policy.load_noise(state["noise"])
         # The fused step iterates over memory, so its arguments must have the size of the parameters.
         for name, tensor in self._moments().items():
             tensor.copy_(torch.from_numpy(np.array(state[f"adam/{name}"])))
@@ -232,8 +211,6 @@ class Learner(BaseLearner):
         features = features.to(self._policy.device)
         # The observations before and after the n steps have independent shifts.
         here, following = (self._place_pixels(seen, n_rows) for seen in (batch.pixels, batch.next_pixels))
-        network.draw_noise()
-        self._target.draw_noise()
         if settings.is_double and not settings.munchausen:
             pixels = torch.cat((here, following)) if here is not None and following is not None else None
             both = network.forward_both(features, pixels, n_rows).cpu()

@@ -26,8 +26,6 @@ from soulslab.learn.torch_device import CPU
 _NORM_EPSILON: Final = 1e-5
 _HEAD_SHARE: Final = 0.1
 """Factor of the head's initial weights, so that the initial values are small compared to rewards."""
-_NOISE: Final = 0.5
-"""Initial noise of noisy layers, sigma_0: Fortunato et al. 2018, section 3.2."""
 
 
 class _Kept(NamedTuple):
@@ -67,12 +65,10 @@ class QNetwork(nn.Module):
     ) -> None:
         """Build the network; raises EnvironmentUsageError if the pixels (H, W, C) are too small.
 
-        ``n_features`` includes soft bins. The generator draws the initial weights and the noise of noisy layers, which
-        do not depend on the device.
+        ``n_features`` includes soft bins. The generator draws the initial weights, which do not depend on the device.
         """
         super().__init__()
         self._settings = settings
-        self._generator = generator
         self.eye = ImpalaEncoder(pixels, settings.channels) if pixels is not None else None
         n_seen = n_features + (self.eye.n_outputs if self.eye else 0)
         self.memory = nn.GRUCell(n_seen, settings.memory) if settings.memory else None
@@ -82,13 +78,11 @@ class QNetwork(nn.Module):
         self.hidden, self.norms = nn.ModuleList(self._layers), nn.ModuleList(self._norms)
         n_heads = (n_actions + 1 if settings.is_dueling else n_actions) * settings.n_quantiles
         self.head = nn.Linear(widths[-1], n_heads)
-        self.head_noise = nn.Linear(widths[-1], n_heads) if settings.is_noisy else None
         self.taus = (torch.arange(settings.n_quantiles) + 0.5) / settings.n_quantiles
         self.parameters_flat, self.gradients_flat = self._flatten(device)
         self._kept: list[_Kept] = []
         self._seen: Tensor | None = None
-        self._noise_in, self._noise_out = (torch.zeros(n, device=device) for n in (widths[-1], n_heads))
-        self.initialise()
+        self._initialise(generator)
 
     def forward(self, features: Tensor, pixels: Tensor | None = None) -> Tensor:
         """Estimate quantiles, float32 (B, A, Q), from normalised features (B, F) and pixels, uint8 (B, H, W, C)."""
@@ -168,15 +162,9 @@ class QNetwork(nn.Module):
         _spread(gradient.numpy(), actions.numpy(), self._settings.is_dueling, by_head.numpy())
         by_head = by_head.to(self.parameters_flat.device)
         last = self._kept[-1].outputs
-        head, noise = self.head, self.head_noise
-        torch.mm(by_head.t(), last, out=_grad(head.weight))
-        torch.sum(by_head, 0, out=_grad(head.bias))
-        weight = head.weight
-        if noise is not None:
-            torch.mul(_grad(head.weight), self._noise_matrix(), out=_grad(noise.weight))
-            torch.mul(_grad(head.bias), self._noise_out, out=_grad(noise.bias))
-            weight = torch.addcmul(head.weight, noise.weight, self._noise_matrix())
-        by_hidden = torch.mm(by_head, weight)
+        torch.mm(by_head.t(), last, out=_grad(self.head.weight))
+        torch.sum(by_head, 0, out=_grad(self.head.bias))
+        by_hidden = torch.mm(by_head, self.head.weight)
         for i in reversed(range(len(self._kept))):
             by_hidden = self._hidden_backward(i, by_hidden)
         if self._seen is not None:
@@ -186,56 +174,28 @@ class QNetwork(nn.Module):
             torch.autograd.backward(self._seen, by_hidden)
 
     @torch.no_grad()
-    def initialise(self) -> None:
-        """Draw new weights, uniformly as torch does by default, with smaller ones for the head."""
+    def _initialise(self, generator: torch.Generator) -> None:
+        """Draw the weights, uniformly as torch does by default, with smaller ones for the head.
+
+        They are drawn on the CPU, so that all devices get the same.
+        """
+
+        def draw_uniform(parameter: Tensor, bound: float) -> None:
+            parameter.copy_(torch.empty(parameter.shape).uniform_(-bound, bound, generator=generator))
+
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Conv2d):
                 bound = 1.0 / math.sqrt(module.weight[0].numel())
                 share = _HEAD_SHARE if module is self.head else 1.0
-                self._draw_uniform(module.weight, bound * share)
+                draw_uniform(module.weight, bound * share)
                 if module.bias is not None:
-                    self._draw_uniform(module.bias, bound * share)
+                    draw_uniform(module.bias, bound * share)
             elif isinstance(module, nn.GRUCell):
                 for parameter in module.parameters():
-                    self._draw_uniform(parameter, 1.0 / math.sqrt(module.hidden_size))
+                    draw_uniform(parameter, 1.0 / math.sqrt(module.hidden_size))
             elif isinstance(module, nn.LayerNorm):
                 module.weight.fill_(1.0)
                 module.bias.zero_()
-        if self.head_noise is not None:
-            sigma = _NOISE / math.sqrt(self.head.in_features)
-            self.head_noise.weight.fill_(sigma)
-            self.head_noise.bias.fill_(sigma)
-
-    @torch.no_grad()
-    def shrink_and_perturb(self, share: float) -> None:
-        """Move the weights by a share of 0..1 towards new random ones; the head gets new weights.
-
-        Ash & Adams 2020, "On warm-starting neural network training"; as in D'Oro et al. 2023, "Sample-efficient
-        reinforcement learning by breaking the replay ratio barrier".
-        """
-        before = self.parameters_flat.clone()
-        self.initialise()
-        heads = [parameter for name, parameter in self.named_parameters() if name.startswith("head")]
-        fresh_heads = [parameter.clone() for parameter in heads]
-        self.parameters_flat.lerp_(before, 1.0 - share)
-        for parameter, fresh in zip(heads, fresh_heads, strict=True):
-            parameter.copy_(fresh)
-
-    def draw_noise(self) -> None:
-        """Draw new noise for noisy layers: factorised, equation 11 of Fortunato et al. 2018."""
-        if self.head_noise is not None:
-            for noise in (self._noise_in, self._noise_out):
-                noise.copy_(torch.empty(noise.shape).normal_(generator=self._generator))
-                noise.copy_(noise.sign() * noise.abs().sqrt())
-
-    def _draw_uniform(self, parameter: Tensor, bound: float) -> None:
-        """Fill a parameter with uniform numbers; they are drawn on the CPU, so that all devices get the same."""
-        parameter.copy_(torch.empty(parameter.shape).uniform_(-bound, bound, generator=self._generator))
-
-    def zero_noise(self) -> None:
-        """Set the noise to 0 until the next draw."""
-        self._noise_in.zero_()
-        self._noise_out.zero_()
 
     def _join(self, features: Tensor, pixels: Tensor | None) -> Tensor:
         """Return encoded pixels and features, float32 (B, n)."""
@@ -266,15 +226,7 @@ class QNetwork(nn.Module):
 
     def _read_out(self, hidden: Tensor) -> Tensor:
         """Return the head's outputs, float32 (B, heads * Q)."""
-        head, noise = self.head, self.head_noise
-        if noise is None:
-            return torch.addmm(head.bias, hidden, head.weight.t())
-        bias = torch.addcmul(head.bias, noise.bias, self._noise_out)
-        weight = torch.addcmul(head.weight, noise.weight, self._noise_matrix())
-        return torch.addmm(bias, hidden, weight.t())
-
-    def _noise_matrix(self) -> Tensor:
-        return torch.outer(self._noise_out, self._noise_in)
+        return torch.addmm(self.head.bias, hidden, self.head.weight.t())
 
     def _combine(self, heads: Tensor) -> Tensor:
         """Return quantiles from the head's outputs, float32 (B, A, Q): Wang et al. 2016, equation 9."""
@@ -324,7 +276,7 @@ def count_parameters(
     n_hidden = sum((n_in + 1) * n_out for n_in, n_out in pairwise((n_inputs, *settings.widths)))
     n_norms = 2 * sum(settings.widths) if settings.has_layer_norm else 0
     n_heads = (n_actions + 1 if settings.is_dueling else n_actions) * settings.n_quantiles
-    return n_eye + n_memory + n_hidden + n_norms + (settings.widths[-1] + 1) * n_heads * (2 if settings.is_noisy else 1)
+    return n_eye + n_memory + n_hidden + n_norms + (settings.widths[-1] + 1) * n_heads
 
 
 def _grad(parameter: Tensor) -> Tensor:

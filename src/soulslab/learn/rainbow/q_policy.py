@@ -12,6 +12,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 from torch import Tensor
 
+from soulslab.errors import IncompatibleCheckpointError
 from soulslab.learn.archive import Tensors
 from soulslab.learn.inputs import Inputs
 from soulslab.learn.network_policy import Choice, NetworkPolicy, RunningMoments
@@ -54,19 +55,19 @@ class QPolicy(NetworkPolicy[QHeader]):
         check_bins(header.network.bins, header.n_features, header.env_id)
         super().__init__(header, device)
         self.encoding = Encoding(header.n_inputs, header.network.bins, header.find_hidden_features())
-        self._noise = generator or torch.Generator().manual_seed(0)
+        self._initial = generator or torch.Generator().manual_seed(0)
         self.network = self._new_network()
         self.moments = RunningMoments((self.encoding.n_outputs,))
 
     def copy_network(self) -> QNetwork:
-        """Return a network with a copy of the weights and the same random generator for its noise."""
+        """Return a network with a copy of the weights."""
         network = self._new_network()
         network.parameters_flat.copy_(self.network.parameters_flat)
         return network
 
     def _new_network(self) -> QNetwork:
         header, sizes = self.header, (self.encoding.n_outputs, self.header.n_actions)
-        return QNetwork(*sizes, header.network, self._noise, pixels=header.stacked_pixels, device=self.device)
+        return QNetwork(*sizes, header.network, self._initial, pixels=header.stacked_pixels, device=self.device)
 
     def place_pixels(
         self, pixels: Tensor | None, shift_px: int, n_samples: int, rng: np.random.Generator
@@ -153,7 +154,6 @@ class QPolicy(NetworkPolicy[QHeader]):
         if is_random.all() and not self.header.n_memory:  # a memory follows random actions, too
             actions = np.zeros(len(mask), np.int64)
         else:
-            self.network.draw_noise()
             values = self.values(inputs)
             actions = _greedy(values, self._blocked(len(mask), mask)).numpy()
         if is_random.any():
@@ -161,10 +161,6 @@ class QPolicy(NetworkPolicy[QHeader]):
             scores = rng.random(mask.shape) - ~mask
             actions[is_random] = scores.argmax(axis=1)[is_random]
         return Choice(actions, values=values.numpy() if values is not None else None)
-
-    def zero_noise(self) -> None:
-        """Remove the noise of the head."""
-        self.network.zero_noise()
 
     def weights(self) -> Tensors:
         """Return copies of what an actor needs: all parameters in one array, and the moments."""
@@ -177,19 +173,10 @@ class QPolicy(NetworkPolicy[QHeader]):
         self.moments.load({name: tensors[name] for name in ("mean", "var", "count")})
         self._refresh()
 
-    def noise_state(self) -> NDArray[np.uint8]:
-        """Return a copy of the state of the random generator of weights and noise, uint8."""
-        state: NDArray[np.uint8] = self._noise.get_state().numpy().copy()
-        return state
-
-    def load_noise(self, state: NDArray[np.uint8]) -> None:
-        """Restore the state of the random generator from :meth:`noise_state`."""
-        self._noise.set_state(torch.from_numpy(np.array(state)))
-
     @classmethod
     def read_header(cls, raw: Mapping[str, Any], path: Path) -> QHeader:
         """Validate the header of a policy file; see :class:`soulslab.learn.network_policy.NetworkPolicy`."""
-        header = parse_header(raw, path, QHeader, _READ_VERSIONS)
+        header = parse_header(_without_noise(raw, path), path, QHeader, _READ_VERSIONS)
         with header_errors(path):
             check_bins(header.network.bins, header.n_features, header.env_id)
         return header
@@ -217,3 +204,13 @@ class QPolicy(NetworkPolicy[QHeader]):
 def _greedy(values: Tensor, blocked: Tensor) -> Tensor:
     """Return the best allowed action of each row, int64 (B,)."""
     return values.masked_fill(blocked, BLOCKED_VALUE).argmax(1)
+
+
+def _without_noise(raw: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
+    """Return a header without the setting of noisy layers, which earlier commits had; refuse a policy that has them."""
+    network = raw.get("network")
+    if not isinstance(network, Mapping) or "is_noisy" not in network:
+        return raw
+    if network["is_noisy"] is not False:
+        raise IncompatibleCheckpointError(path, "has noisy layers, which soulslab no longer has; train a new policy")
+    return {**raw, "network": {name: value for name, value in network.items() if name != "is_noisy"}}

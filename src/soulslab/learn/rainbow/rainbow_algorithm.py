@@ -159,8 +159,7 @@ class RainbowAlgorithm:
 
     @contextmanager
     def best_estimate(self) -> Iterator[QPolicy]:
-        """Return a context in which the policy has the average of its weights, without noise."""
-        self._policy.network.zero_noise()
+        """Return a context in which the policy has the average of its weights."""
         with self._learner.averaged():
             yield self._policy
 
@@ -277,7 +276,6 @@ class RainbowAlgorithm:
             priority_mean=learner.priority_mean,
             priority_max=replay.sampler.priority_max,
             n_replay=len(replay.ring),
-            n_resets=learner.n_resets,
             beta=learner.beta(self._progress()),
             **means._asdict(),
         )

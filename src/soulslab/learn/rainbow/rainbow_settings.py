@@ -57,10 +57,6 @@ class QLearningSettings(LearnerSettings, frozen=True, forbid_unknown_fields=True
             saves the newest weights.
         munchausen: Weight of the log-policy that is added to the reward (alpha); 0 disables it.
         munchausen_temperature: Temperature of that policy (tau), in units of the return.
-        reset_every: Updates between two shrink-and-perturb resets; 0 never resets.
-        reset_until: Number of updates after which resets end.
-        reset_share: Share by which a reset moves the hidden layers towards new random weights, 0..1; heads get new
-            weights.
         epsilon: Share of random actions at the start; always ``epsilon_end`` in a run with ``start_from``, and
             ``demonstrations.epsilon`` in a run that starts with cloning.
         epsilon_end: Share of random actions after annealing; linear until then.
@@ -85,9 +81,6 @@ class QLearningSettings(LearnerSettings, frozen=True, forbid_unknown_fields=True
     average_tau: Rate = 0.0005
     munchausen: Share = 0.0
     munchausen_temperature: Rate = 0.03
-    reset_every: Count = 0
-    reset_until: Count = 2**53
-    reset_share: Share = 0.5
     epsilon: Share = 1.0
     epsilon_end: Share = 0.01
     epsilon_decisions: Positive = 10_000
@@ -120,7 +113,6 @@ class QNetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         has_layer_norm: Whether to normalise each hidden layer (Ba, Kiros & Hinton 2016).
         is_dueling: Whether to estimate a value and an advantage per action, instead of one value per action.
         n_quantiles: Number of quantiles of the return for each action; 1 learns the mean.
-        is_noisy: Whether learned noise on the head's weights (Fortunato et al. 2018) explores in addition to epsilon.
         channels: Channels of each residual stage over pixels (Espeholt et al. 2018); ignored without pixels.
         bins: Soft bins of features.
         memory: Number of units of a gated recurrent unit before the hidden layers, with which the policy remembers
@@ -133,7 +125,6 @@ class QNetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     has_layer_norm: bool = True
     is_dueling: bool = True
     n_quantiles: Annotated[int, Meta(ge=1, le=512)] = 16
-    is_noisy: bool = False
     channels: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=4)] = (16, 32, 32)
     bins: Annotated[tuple[BinsSettings, ...], Meta(max_length=1024)] = ()
     memory: Annotated[int, Meta(ge=0, le=4096)] = 0

@@ -63,8 +63,6 @@ class RecurrentLearner(BaseLearner):
     def _learn_from_replay(self, beta: float) -> Measured:
         settings, network, batch = self._settings, self._policy.network, self._sequences
         self._replay.draw(batch, gamma=settings.gamma, beta=beta, rng=self._rng)
-        network.draw_noise()
-        self._target.draw_noise()
         online, judge = self._estimate(batch)
         known = batch.is_known.nonzero().squeeze(1)
         blocked = batch.blocked[self._replay.burn_in_steps * len(batch.places) :]

@@ -92,7 +92,6 @@ _METRICS: Final[dict[str, str]] = {
     "LearningStats.n_updates": "updates_total",
     "LearningStats.updates_per_second": "updates_per_second",
     "LearningStats.n_replay": "replay_steps",
-    "LearningStats.n_resets": "network_resets_total",
     "ActorStats.n_dropped": "actor_dropped_steps_total",
     "ActorStats.n_late": "actor_late_steps_total",
     "ActorStats.n_restarts": "actor_restarts_total",

@@ -13,11 +13,9 @@ from soulslab.learn.actors.transport import InProcessTransport, Weights
 from soulslab.learn.checkpoint import load_rng, rng_state
 from soulslab.learn.environment import make_vector, sizes
 from soulslab.learn.inputs import ExtraInputs, Inputs
-from soulslab.learn.rainbow.rainbow_settings import QNetworkSettings
 from soulslab.learn.replay.step_rows import Outcome, row_type
 from support.policies import MEMORY, q_policy
 
-NOISY = QNetworkSettings(widths=(8,), n_quantiles=2, is_noisy=True)
 CORRIDOR, DOT, LIGHTS = "toys/Corridor-v0", "toys/Dot-v0", "toys/Lights-v0"
 
 
@@ -230,7 +228,7 @@ class Whims(VectorEnv):
 
 def test_no_mask_is_violated_in_a_million_steps():
     env = Whims(10_000, 5)
-    policy = q_policy(n_actions=5, network=NOISY)
+    policy = q_policy(n_actions=5)
     channel = InProcessTransport(row_type(step_shape(policy.header)), env.num_envs)
     publish(channel, policy, 1, 0.3)
     actor = Actor(env, policy, channel, np.random.default_rng(0))
@@ -351,7 +349,7 @@ def test_results_are_the_sums_of_the_rows(env_id, options):
 # --- going on -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("header", [{}, {"extras": MEMORY}, {"network": NOISY}])
+@pytest.mark.parametrize("header", [{}, {"extras": MEMORY}])
 def test_what_is_loaded_goes_on_as_what_was_saved(header):
     actor, channel, _, env = open_actor(CORRIDOR, 4, **header)
     rng = np.random.default_rng(1)

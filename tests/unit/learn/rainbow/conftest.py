@@ -23,8 +23,6 @@ def corridor():
             learning_starts=100,
             lr=3e-3,
             gamma=0.95,
-            reset_every=400,
-            reset_until=400,
             epsilon_decisions=2000,
             epsilon_end=0.05,
         ),

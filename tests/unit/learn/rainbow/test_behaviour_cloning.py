@@ -70,7 +70,7 @@ def agreement(policy, rows):
     return (chosen == steps["action"])[has_choice].mean()
 
 
-@pytest.mark.parametrize("changes", [{}, {"is_noisy": True, "is_dueling": False}])
+@pytest.mark.parametrize("changes", [{}, {"is_dueling": False}])
 def test_a_policy_comes_to_agree_on_fights_that_it_was_not_shown(fights, changes):
     shown, held = fights
     policy = new_policy(**changes)

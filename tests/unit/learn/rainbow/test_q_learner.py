@@ -1,4 +1,4 @@
-"""The learner: every variant solves a problem whose values are known; schedules, resets, exact resume."""
+"""The learner: every variant solves a problem whose values are known; schedules, exact resume."""
 
 import msgspec
 import numpy as np
@@ -88,7 +88,6 @@ def make_learner(settings=FAST, network=NETWORK, replay=None, *, n_episodes=300,
 
 
 def values_of(policy):
-    policy.network.zero_noise()
     with torch.no_grad():
         return policy.network(torch.eye(N_STATES)).mean(2).numpy()
 
@@ -104,9 +103,7 @@ VARIANTS = {
     "prioritised": (FAST, NETWORK, 0.6),
     "quantiles": (FAST, change(NETWORK, n_quantiles=8), 0.5),
     "hard target": (change(FAST, target_tau=1.0, target_every=20), NETWORK, 0.0),
-    "noisy": (FAST, change(NETWORK, is_noisy=True), 0.0),
     "munchausen": (change(FAST, munchausen=MUNCHAUSEN, munchausen_temperature=1e-3), NETWORK, 0.5),
-    "resets": (change(FAST, reset_every=150, reset_until=450), NETWORK, 0.5),
 }
 
 
@@ -183,18 +180,9 @@ def test_more_of_the_sampling_bias_is_corrected_in_the_course_of_a_run():
     assert [learner.beta(progress) for progress in (0.0, 0.5, 1.0)] == pytest.approx([0.4, 0.7, 1.0])
 
 
-def test_resets_end():
-    learner, _, _ = make_learner(change(FAST, reset_every=5, reset_until=10))
-    n_resets = []
-    for _ in range(20):
-        learner.update(0.0)
-        n_resets.append(learner.n_resets)
-    assert n_resets == [0] * 4 + [1] * 5 + [2] * 11
-
-
-@pytest.mark.parametrize("network", [NETWORK, change(NETWORK, is_noisy=True, n_quantiles=4)])
+@pytest.mark.parametrize("network", [NETWORK, change(NETWORK, n_quantiles=4)])
 def test_a_saved_learner_continues_like_one_that_was_not_saved(network):
-    settings = change(FAST, reset_every=70, n_steps=2)
+    settings = change(FAST, n_steps=2)
     learner, policy, buffer = make_learner(settings, network)
     for _ in range(100):
         learner.update(0.3)
@@ -225,15 +213,6 @@ def test_the_average_is_of_all_weights_at_first_and_of_the_last_ones_later():
         with learner.averaged():
             torch.testing.assert_close(parameters, expected)
         assert torch.equal(parameters, online)
-
-
-def test_a_reset_restarts_the_average():
-    learner, policy, _ = make_learner(change(FAST, reset_every=5, average_tau=0.01))
-    for _ in range(6):
-        learner.update(0.0)
-    online = policy.network.parameters_flat.clone()
-    with learner.averaged():
-        assert torch.equal(policy.network.parameters_flat, online)
 
 
 def test_a_learner_that_has_diverged_is_reported_and_keeps_the_priorities():

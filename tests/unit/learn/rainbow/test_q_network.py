@@ -1,6 +1,5 @@
-"""The network of action values: its gradients by hand against autograd's, its heads, its resets."""
+"""The network of action values: its gradients by hand against autograd's, its heads."""
 
-import numpy as np
 import pytest
 import torch
 
@@ -14,7 +13,7 @@ SHAPES = {
     "plain": QNetworkSettings(widths=(8,), has_layer_norm=False, is_dueling=False, n_quantiles=1),
     "dueling": QNetworkSettings(widths=(8, 6), has_layer_norm=False, n_quantiles=1),
     "quantiles": QNetworkSettings(widths=(8, 6), n_quantiles=3, is_dueling=False),
-    "all": QNetworkSettings(widths=(8, 6, 5), n_quantiles=3, is_noisy=True),
+    "all": QNetworkSettings(widths=(8, 6, 5), n_quantiles=3),
 }
 
 
@@ -36,7 +35,6 @@ def by_autograd(net: QNetwork, features, pixels, actions, gradient):
 @pytest.mark.parametrize("n_learned", [3, 5])
 def test_gradients_by_hand_are_those_of_autograd(name, n_learned):
     net = network(SHAPES[name])
-    net.draw_noise()
     generator = torch.Generator().manual_seed(1)
     features = torch.randn(N, F, generator=generator)
     actions = torch.randint(A, (n_learned, 1), generator=generator)
@@ -84,34 +82,6 @@ def test_parameters_lie_in_one_tensor_whatever_is_loaded():
     assert torch.equal(one.parameters_flat, other.parameters_flat)
     other.parameters_flat.zero_()
     assert all(not parameter.any() for parameter in other.parameters())
-
-
-def test_noise_differs_from_draw_to_draw_and_can_be_silenced():
-    net = network(SHAPES["all"])
-    features = torch.randn(N, F, generator=torch.Generator().manual_seed(4))
-    with torch.no_grad():
-        quiet = net(features)
-        net.draw_noise()
-        first = net(features)
-        net.draw_noise()
-        second = net(features)
-        net.zero_noise()
-        assert torch.equal(quiet, net(features))
-    assert not torch.equal(first, second)
-    assert not torch.equal(first, quiet)
-
-
-def test_a_reset_moves_the_trunk_and_makes_the_head_fresh():
-    settings = QNetworkSettings(widths=(64,), n_quantiles=1, has_layer_norm=False)
-    net = network(settings)
-    with torch.no_grad():
-        net.parameters_flat.fill_(3.0)
-    net.shrink_and_perturb(0.25)
-    trunk = net.hidden[0].weight.detach().numpy()
-    bound = 1.0 / np.sqrt(F)
-    assert np.abs(trunk - 0.75 * 3.0).max() <= 0.25 * bound
-    assert np.abs(trunk - 0.75 * 3.0).max() > 0.2 * bound
-    assert float(net.head.weight.detach().abs().max()) <= 0.1 / np.sqrt(64)
 
 
 def test_pixels_that_are_too_few_are_refused():

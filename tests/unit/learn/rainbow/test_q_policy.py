@@ -150,11 +150,11 @@ def test_a_twin_has_the_same_values(policy):
         q_policy(1),
         q_policy(2, extras=MEMORY, n_envs=3),
         q_policy(3, network=QNetworkSettings(widths=(8, 4), n_quantiles=1, is_dueling=False, has_layer_norm=False)),
-        q_policy(4, network=QNetworkSettings(widths=(8,), n_quantiles=5, is_noisy=True)),
+        q_policy(4, network=QNetworkSettings(widths=(8,), n_quantiles=5)),
         seeing_policy(5),
         seeing_policy(6, n_features=1, frame_stack=3),
     ],
-    ids=["features", "extras", "plain", "noisy", "pixels", "both"],
+    ids=["features", "extras", "plain", "quantiles", "pixels", "both"],
 )
 def test_what_is_loaded_is_what_was_saved(made, tmp_path):
     path = tmp_path / "policy.safetensors"
@@ -228,3 +228,16 @@ def test_extra_inputs_are_no_features_of_the_environment():
     header.check_env("toys/Corridor-v0", Sizes(1, 6, 4))
     assert msgspec.structs.replace(header, extras=q_policy().header.extras).n_inputs == 6
     assert header.network == SMALL
+
+
+def test_a_policy_of_an_earlier_commit_has_no_noisy_layers(tmp_path):
+    path = tmp_path / "policy.safetensors"
+    made = q_policy(1)
+    made.save(path)
+    tensors, header = read_archive(path)
+    write_archive(path, tensors, {**header, "network": {**header["network"], "is_noisy": False}})
+    assert QPolicy.load(path).header == made.header
+    for value in (True, "yes", None):
+        write_archive(path, tensors, {**header, "network": {**header["network"], "is_noisy": value}})
+        with pytest.raises(IncompatibleCheckpointError, match="has noisy layers, which soulslab no longer has"):
+            QPolicy.load(path)

@@ -138,7 +138,6 @@ def test_a_run_learns_to_win_and_sends_all_messages(trained):
         assert listener.of(kind), kind
     stats, fights = listener.of(LearningStats)[-1], listener.of(FightStats)[-1]
     assert stats.n_updates == pytest.approx(0.5 * (stats.n_replay - 100), abs=70)
-    assert stats.n_resets == 1
     assert set(fights.damage_by_attack) == {"fall", "boredom"}
     assert fights.action_shares[3] == 0.0  # never allowed
     assert sum(fights.action_shares) == pytest.approx(1.0)
@@ -175,7 +174,7 @@ def test_a_checkpoint_holds_the_policy_that_was_kept_then(corridor, tmp_path):
 
 def test_stopped_runs_are_resumed_bit_for_bit_by_a_fresh_process(corridor, tmp_path):
     # With this learning rate the biases become denormal, unless the processor flushes such results to zero.
-    denormal = changed(corridor, {"learner": {"lr": 1e-40, "reset_every": 0}})
+    denormal = changed(corridor, {"learner": {"lr": 1e-40}})
     runs = {
         "denormal": with_run(denormal, total_steps=1000, evaluate_every=250),
         "normal": with_run(corridor, total_steps=1600, evaluate_every=600),
@@ -193,10 +192,9 @@ def test_stopped_runs_are_resumed_bit_for_bit_by_a_fresh_process(corridor, tmp_p
 
 
 VARIANTS = {
-    "noisy": {"network": {"is_noisy": True}},
     "seldom updated": {"learner": {"updates_per_step": 0.005, "epsilon_decisions": 600}},
     "with memory": {
-        "network": {"memory": 5, "is_noisy": True},
+        "network": {"memory": 5},
         "replay": {"sequence_steps": 8, "burn_in_steps": 4, "capacity": 400},
     },
     "with shifted pixels": {
@@ -210,7 +208,7 @@ VARIANTS = {
         "network": {"channels": (2,), "memory": 5},
         "replay": {"sequence_steps": 8, "burn_in_steps": 4},
     },
-    "often updated": {"learner": {"updates_per_step": 6.0, "learning_starts": 400, "reset_every": 0}},
+    "often updated": {"learner": {"updates_per_step": 6.0, "learning_starts": 400}},
 }
 
 

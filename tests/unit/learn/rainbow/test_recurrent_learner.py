@@ -97,9 +97,9 @@ def target_of(settings, here, online, judge, blocked, returns):
         (LEARNER, NETWORK),
         (msgspec.structs.replace(LEARNER, is_double=False), NETWORK),
         (msgspec.structs.replace(LEARNER, munchausen=0.9, munchausen_temperature=0.5), NETWORK),
-        (LEARNER, msgspec.structs.replace(NETWORK, is_noisy=True, is_dueling=False, widths=(8, 7))),
+        (LEARNER, msgspec.structs.replace(NETWORK, is_dueling=False, widths=(8, 7))),
     ],
-    ids=["double", "plain", "munchausen", "noisy"],
+    ids=["double", "plain", "munchausen", "two layers"],
 )
 def test_targets_gradients_and_priorities_are_those_of_a_loop(settings, network):
     learner = make_learner(settings, network)

@@ -102,8 +102,8 @@ def test_a_resumed_run_does_not_begin_again(start, tmp_path):
             r"has network.widths = \(16,\), but this run has \(8,\)",
         ),
         (
-            q_policy(network=QNetworkSettings(widths=(8,), n_quantiles=3, is_noisy=True)),
-            "has network.is_noisy = True, but this run has False",
+            q_policy(network=QNetworkSettings(widths=(8,), n_quantiles=3, is_dueling=False)),
+            "has network.is_dueling = False, but this run has True",
         ),
         (seeing_policy(), "was trained on toys/Dot-v0"),
     ],
