@@ -389,7 +389,7 @@ def fit_training(
     seed: Annotated[int | None, Parameter(help="First seed, instead of the one for reports or for choosing.")] = None,
     refine_minutes: Annotated[
         float | None,
-        Parameter(validator=Number(gt=0), help="Game time of a round of refinement (min); none by default."),
+        Parameter(validator=Number(gt=0, lte=600), help="Game time of a round of refinement (min); none by default."),
     ] = None,
     refine_rounds: Annotated[int | None, Parameter(help="Rounds of a refinement, by default five.")] = None,
     online_decisions: Annotated[

@@ -11,6 +11,7 @@ keys. So short episodes also show which actions have no effect, as with a wrong 
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import subprocess
 import sys
@@ -51,6 +52,8 @@ PRESS_S, EFFECT_S = 0.5, 0.5
 _BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(10**5))"
 
 Opener = Callable[[], Session]
+
+_log = logging.getLogger(__name__)
 
 
 class VerifySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -106,7 +109,8 @@ class Verification(msgspec.Struct, kw_only=True):
         different_episode: Number of the episode that differs from the first one, counted from 1; 0 if all are equal.
         motion: What changed while the game was paused; "" if nothing changed.
         without_effect: Keys of the actions (or of the profile, if it has no actions) that change nothing at the start
-            of an episode, by the name of the action; None if that is unknown, because episodes differ.
+            of an episode, by the name of the action; None if that is unknown, because episodes differ or one of those
+            with these keys could not be completed.
         error: Why an episode could not be completed; "" if all were.
     """
 
@@ -218,7 +222,10 @@ class _Verifier:
             with self._game(opener) as holder:
                 self._compare(number, self._play(number, holder, path))
         if self.found.difference is None:
-            self.found.without_effect = self._find_actions_without_effect(opener)
+            try:
+                self.found.without_effect = self._find_actions_without_effect(opener)
+            except SiphonError as error:
+                _log.warning("%s: the effects of its keys are not known: %s", self.found.game, error)
 
     @contextlib.contextmanager
     def _game(self, opener: Opener) -> Iterator[SessionHolder]:

@@ -56,6 +56,8 @@ BOSS_NAME: Final = "boss.toml"
 RUN_NAME: Final = "run"
 
 MAX_STATE_BYTES: Final = 64 << 20
+#: Greatest game time of a round.
+MAX_MINUTES: Final = 600
 #: Factor of the learning rate: a trained policy would forget much at the rate of the beginning.
 LR_FACTOR: Final = 0.2
 #: A policy that has won at least so many fights one after the other, in whole rounds, is not trained further.
@@ -64,13 +66,13 @@ ENOUGH_WON: Final = 10
 OpenSinks: TypeAlias = Callable[[Path], Sequence[Sink]]
 
 
-class RefineSettings(msgspec.Struct, frozen=True, kw_only=True):
+class RefineSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Settings of a refinement.
 
     Attributes:
         env_id: Environment in which the policy fights the boss.
         env_options: Its options.
-        minutes: Game time of the fights of each round (min); its last fight is completed.
+        minutes: Game time of the fights of each round (min), at most 600; its last fight is completed.
         max_rounds: Greatest number of rounds.
         decisions: Decisions of the training of each round, in the simulator.
         seed: Seed of the fights and of the training.
@@ -152,7 +154,10 @@ def _resumed(out: Path, wanted: _State) -> _State:
     def fail(problem: str) -> ConfigError:
         return ConfigError(problem, source=path)
 
-    state = parse_json(read_bytes(path, MAX_STATE_BYTES, fail), _State, fail)
+    def fail_to_read(problem: str) -> ConfigError:
+        return fail(f"{problem}; if an earlier soulslab wrote it, begin a new refinement in another folder")
+
+    state = parse_json(read_bytes(path, MAX_STATE_BYTES, fail), _State, fail_to_read)
     now = msgspec.json.decode(msgspec.json.encode(wanted), type=_State)
     names = [field for field in RefineSettings.__struct_fields__ if field != "max_rounds"]
     pairs = [(name, getattr(state, name), getattr(now, name)) for name in ("run", "recordings")]
@@ -196,11 +201,13 @@ def refine(
             number of the rounds in ``out``.
 
     Raises:
-        ConfigError: The run does not train with PPO against a fitted boss, or ``out`` exists; with ``resume``, ``out``
-            does not hold a refinement of this run with these recordings and settings.
+        ConfigError: The run does not train with PPO against a fitted boss, ``out`` exists, or the minutes are out of
+            range; with ``resume``, ``out`` does not hold a refinement of this run with these recordings and settings.
         EnvironmentUsageError: The environment is not a duel.
         KeyboardInterrupt: A training was interrupted.
     """
+    if not 0.0 < settings.minutes <= MAX_MINUTES:
+        raise ConfigError(f"must be above 0 and at most {MAX_MINUTES}, not {settings.minutes}", path="minutes")
     trained = load_run_settings(run / CONFIG_NAME)
     is_fitted = trained.env.id == ARENA_ID and "boss_intervals" in trained.env.options
     if not isinstance(trained, TrainSettings) or not is_fitted:
@@ -221,7 +228,7 @@ def refine(
         fights += recorded
         used += [_round_folder(out, number) / RECORDING_NAME] if recorded else []
         n_wins = sum(each.is_won for each in outcomes)
-        time_s = sum(each.game_time_s for each in outcomes)
+        time_s = _game_time_s(outcomes)
         folder = _round_folder(out, number)
         n_in_row = n_in_row + n_wins if n_wins == len(outcomes) else 0
         refined = folder / RUN_NAME if n_in_row < ENOUGH_WON else run
@@ -247,15 +254,15 @@ def _play_round(
     folder = _round_folder(out, number) / RECORDING_NAME
     outcomes = state.outcomes_of(number, folder)
     limit_s = 60.0 * settings.minutes
-    if sum(each.game_time_s for each in outcomes) < limit_s:
+    if _game_time_s(outcomes) < limit_s:
         player = load_player(run)
         # Each decision is a moment of the recording, also while the player is locked.
         with closing(make_fight(settings.env_id, {**settings.env_options, "skip_locked": False})) as env:
             # A recording ends with the moment before the last decision.
             step_s = decision_s(env.spec.kwargs if env.spec else {})
-            while sum(each.game_time_s for each in outcomes) < limit_s:
+            while _game_time_s(outcomes) < limit_s:
                 # No round repeats a fight.
-                seed = environment_seed(settings.seed, RECORDING) + sum(map(len, state.rounds))
+                seed = environment_seed(settings.seed, RECORDING) + sum(map(len, state.rounds[:number]))
                 fight, is_won = record_duel(env, player, seed, settings.env_id)
                 time_s, is_recorded = fight.game_time_s + step_s, len(fight.moments) > 1
                 outcomes.append(_Outcome(is_won=is_won, game_time_s=time_s, is_recorded=is_recorded))
@@ -265,6 +272,10 @@ def _play_round(
                 if is_recorded:
                     save_fight(folder, fight)
     return outcomes, read_fights(folder) if fight_files(folder) else []
+
+
+def _game_time_s(outcomes: Sequence[_Outcome]) -> float:
+    return sum(each.game_time_s for each in outcomes)
 
 
 def _train(settings: TrainSettings, run: Path, open_sinks: OpenSinks) -> None:

@@ -1,6 +1,7 @@
 """Verification of the toy game: its episodes, counts, comparisons and reports."""
 
 import json
+import math
 import os
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +26,12 @@ RESET = [{"restart": True}]
 @pytest.fixture(autouse=True)
 def shorten_the_stand(monkeypatch):
     monkeypatch.setattr("soulslab.envs.traced_episode.PAUSE_S", 0.1)
+
+
+@pytest.fixture
+def said(caplog):
+    caplog.set_level("WARNING", "soulslab")
+    return caplog
 
 
 def verify(change=lambda _toy, _number: None, settings=SETTINGS, profile=None, **table):
@@ -88,6 +95,25 @@ def test_keys_without_an_effect_are_named(has_actions):
     assert "no effect at the start of an episode: left (F1). If an action" in " ".join(shown([found]).split())
     assert found.is_verified  # an action may have an effect only later
     assert json.loads(json.dumps(verification_rows([found])))[0]["without_effect"] == {"left": ["F1"]}
+
+
+def test_a_value_that_is_not_a_number_is_no_effect():
+    profile = toy_profile(reset=RESET)
+    x = msgspec.structs.replace(profile.attributes["x"], range=None)
+    keys = {**profile.keys, "up": "F1"}
+    profile = msgspec.structs.replace(profile, attributes={**profile.attributes, "x": x}, keys=keys)
+    found, _ = verify(lambda toy, _: toy.values.update(x=math.nan), profile=profile)
+    assert found.without_effect == {"up": ("F1",)}
+
+
+def test_an_episode_with_keys_that_fails_is_no_failure(said):
+    def change(toy, number):
+        if number == 5:
+            after_calls(toy, 3, lambda _: setattr(toy, "is_alive", False))
+
+    found, _ = verify(change)
+    assert (found.is_verified, found.without_effect, found.error) == (True, None, "")
+    assert "the effects of its keys are not known: " in said.text
 
 
 def test_keys_change_in_each_step_and_belong_to_the_actions():

@@ -76,7 +76,7 @@ def whole(fitted):
 
     The run that starts from a policy wins some of the fights.
     """
-    chosen = settings(env_options=weak_boss(fitted / "weak.toml", 700), minutes=2.0, max_rounds=2)
+    chosen = settings(env_options=weak_boss(fitted / "weak.toml", 700), minutes=3.0, max_rounds=2)
     out = fitted / "whole"
     rounds = list(refine(fitted / "strong", [fitted / "seen"], out, chosen))
     assert len(rounds) == 2
@@ -135,7 +135,9 @@ def test_a_round_of_a_killed_process_is_continued(fitted, whole, tmp_path):
     complete, chosen, _, _ = whole
     out = shutil.copytree(complete, tmp_path / "rounds")
     # The process was killed in the first round, after the outcome of the fourth fight and before its recording.
-    for path in sorted((out / "round_1" / "recording").iterdir())[3:]:
+    recorded = sorted((out / "round_1" / "recording").iterdir())
+    assert len(recorded) > 4
+    for path in recorded[3:]:
         path.unlink()
     state = msgspec.json.decode((out / "refinement.json").read_bytes())
     state["rounds"] = [state["rounds"][0][:4]]
@@ -158,12 +160,19 @@ def test_only_the_same_refinement_is_continued(fitted, whole, tmp_path):
     for run, recordings, settings_, words in (
         (fitted / "whole" / "round_1" / "run", seen, chosen, "run = .*, not .*round_1/run"),
         (fitted / "strong", seen * 2, chosen, "recordings = "),
-        (fitted / "strong", seen, more(chosen, minutes=7.0), "minutes = 2.0, not 7.0; continue it with"),
+        (fitted / "strong", seen, more(chosen, minutes=7.0), "minutes = 3.0, not 7.0; continue it with"),
         (fitted / "strong", seen, more(chosen, max_rounds=1), "has 2 rounds, more than max_rounds = 1"),
         (fitted / "strong", seen, more(chosen, env_options=FIGHTS), "env_options = "),
     ):
         with pytest.raises(ConfigError, match=words):
             next(refine(run, recordings, out, settings_, resume=True))
+    earlier = tmp_path / "earlier"
+    earlier.mkdir()
+    state = msgspec.json.decode((out / "refinement.json").read_bytes())
+    state["settings"] |= {"n_fights": 5}
+    (earlier / "refinement.json").write_bytes(msgspec.json.encode(state))
+    with pytest.raises(ConfigError, match=r"`n_fights`.*begin a new refinement in another folder"):
+        next(refine(fitted / "strong", seen, earlier, chosen, resume=True))
     with pytest.raises(ConfigError, match="holds no refinement to continue; leave out --resume"):
         next(refine(fitted / "strong", seen, tmp_path, chosen, resume=True))
 
@@ -232,6 +241,9 @@ def test_only_a_run_against_a_fitted_boss_is_refined(fitted, tmp_path):
         next(refine(tmp_path / "plain", [fitted / "seen"], tmp_path / "rounds", settings()))
     with pytest.raises(ConfigError, match="already exists"):
         next(refine(fitted / "run", [fitted / "seen"], tmp_path, settings()))
+    for minutes in (0.0, math.nan, 601.0):
+        with pytest.raises(ConfigError, match="minutes: must be above 0 and at most 600"):
+            next(refine(fitted / "run", [fitted / "seen"], tmp_path / "rounds", settings(minutes=minutes)))
 
 
 def test_only_duels_with_the_inputs_of_the_policy_are_recorded(fitted):

@@ -1,4 +1,4 @@
-"""Checkpoints and policies that an earlier version wrote still load."""
+"""Checkpoints and policies that an earlier version wrote still load, without settings that were removed."""
 
 import zipfile
 from pathlib import Path

@@ -55,7 +55,7 @@ class QPolicy(NetworkPolicy[QHeader]):
         check_bins(header.network.bins, header.n_features, header.env_id)
         super().__init__(header, device)
         self.encoding = Encoding(header.n_inputs, header.network.bins, header.find_hidden_features())
-        self._initial = generator or torch.Generator().manual_seed(0)
+        self._weights_generator = generator or torch.Generator().manual_seed(0)
         self.network = self._new_network()
         self.moments = RunningMoments((self.encoding.n_outputs,))
 
@@ -67,7 +67,9 @@ class QPolicy(NetworkPolicy[QHeader]):
 
     def _new_network(self) -> QNetwork:
         header, sizes = self.header, (self.encoding.n_outputs, self.header.n_actions)
-        return QNetwork(*sizes, header.network, self._initial, pixels=header.stacked_pixels, device=self.device)
+        return QNetwork(
+            *sizes, header.network, self._weights_generator, pixels=header.stacked_pixels, device=self.device
+        )
 
     def place_pixels(
         self, pixels: Tensor | None, shift_px: int, n_samples: int, rng: np.random.Generator
@@ -207,7 +209,7 @@ def _greedy(values: Tensor, blocked: Tensor) -> Tensor:
 
 
 def _without_noise(raw: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
-    """Return a header without the setting of noisy layers, which earlier commits had; refuse a policy that has them."""
+    """Return a header without ``is_noisy``, which earlier commits wrote; raise if the policy has noisy layers."""
     network = raw.get("network")
     if not isinstance(network, Mapping) or "is_noisy" not in network:
         return raw

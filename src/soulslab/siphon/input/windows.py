@@ -38,10 +38,10 @@ from soulslab.siphon.win32 import error_code, explain, function
 
 BACKENDS = ("auto", "sendinput")
 
-#: Longest wait until Windows reports the new state of the keys; it does so within a millisecond.
+#: Longest wait until Windows reports the new state of the keys after events; it does so within a millisecond.
 ACCEPT_DEADLINE_S = 0.5
-#: How often the events are sent. A window that comes to the front under Wine gets the keyboard state of the X server,
-#: and this may release a key that was pressed just before.
+#: Greatest number of times that events are sent. A window that comes to the front under Wine gets the keyboard state of
+#: the X server, and this may release a key that was pressed just before.
 N_SENDINGS = 3
 #: Largest movement of the mouse at once in pixels.
 MAX_MOVE_PX = 32767
@@ -207,6 +207,7 @@ class SendInputSender:
             if not changes:
                 return
             if n_left:
+                self.check([change.key for change in changes if change.is_press])
                 self._send_events(self._events(changes))
         names = ", ".join(change.key.name for change in changes)
         raise InputError(

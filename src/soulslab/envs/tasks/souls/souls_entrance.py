@@ -283,8 +283,9 @@ class CharacterKeeper:
         if self._settings.player_stats == "ignore":
             return
         if not self._stats:
+            done = "set" if self._settings.player_stats == "set" else "checked"
             self._warn_once(
-                f"the stats of the character are not checked, because the fact file of {self._name} has no "
+                f"the stats of the character are not {done}, because the fact file of {self._name} has no "
                 f"[player_stats]; add them, or give player_stats='ignore'"
             )
             return
