@@ -1,6 +1,6 @@
 """A settings type that uses all supported types."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
@@ -13,6 +13,8 @@ class Inner(Struct, frozen=True, forbid_unknown_fields=True):
         widths: Units of each layer,
             first to last.
     """
+
+    removed: ClassVar[tuple[str, ...]] = ("warmup",)
 
     lr: Annotated[float, Meta(gt=0, le=1, description="Learning rate.")] = 3e-4
     n_epochs: Annotated[int, Meta(ge=1, description="Passes over the data.")] = 4

@@ -38,6 +38,8 @@ _PLAIN_NAMES = {
 def check(data: dict[str, Any], settings_type: type[T], error: Callable[[str, str], SoulslabError]) -> T:
     """Convert tables, as read by `tomllib`, to a struct.
 
+    A struct may name settings that no longer exist in a class variable ``removed``.
+
     Raises:
         SoulslabError: The exception that `error` returns for the problem and the place of the first mistake, such as
             ``attributes."player.hp".offsets[2]``.
@@ -86,6 +88,7 @@ def _table_problems(table: dict[Any, Any], expected: inspect.Type, place: str) -
     struct = _struct_in(expected)
     known = {field.encode_name: field.type for field in struct.fields} if struct else {}
     forbids = struct is not None and struct.forbid_unknown_fields
+    removed = getattr(struct.cls, "removed", ()) if struct else ()
     for key, item in table.items():
         if not isinstance(key, str):
             yield f"{short(key)} is not a text key", place
@@ -93,6 +96,8 @@ def _table_problems(table: dict[Any, Any], expected: inspect.Type, place: str) -
         inner = join_place(place, key)
         if key in known:
             yield from _problems(item, known[key], inner)
+        elif key in removed:
+            yield "is a setting of an earlier soulslab; remove it", inner
         elif forbids:
             yield f"unknown setting{did_you_mean(key, known)}", inner
         else:

@@ -61,6 +61,7 @@ def test_override_values(text, value):
     [
         ("[learner]\nlrr = 1", "learner.lrr", "unknown setting; did you mean 'lr'?"),
         ("learnr = 1", "learnr", "unknown setting; did you mean 'learner'?"),
+        ("[learner]\nwarmup = 1", "learner.warmup", "is a setting of an earlier soulslab; remove it"),
         ("[[stages]]\n[[stages]]\nq = 1", "stages[1].q", "unknown setting"),
         ("[maybe]\nq = 1", "maybe.q", "unknown setting"),
         ("[learner]\nlr = 0", "learner.lr", "expected a number > 0.0, got 0"),

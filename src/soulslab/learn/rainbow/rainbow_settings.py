@@ -64,6 +64,9 @@ class QLearningSettings(LearnerSettings, frozen=True, forbid_unknown_fields=True
     """
 
     adjustable: ClassVar[tuple[str, ...]] = ("lr", "epsilon", "epsilon_end")
+    removed: ClassVar[tuple[str, ...]] = (
+        "n_steps_end", "gamma_end", "anneal_updates", "reset_every", "reset_until", "reset_share",
+    )  # fmt: skip
 
     batch_size: Positive = 64
     updates_per_step: Annotated[float, Meta(gt=0.0, le=64.0)] = 2.0
@@ -120,6 +123,8 @@ class QNetworkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         hidden_features: Names of features that the policy ignores, with their bins; a name that ends with ``*`` means
             all features whose names begin with the part before it.
     """
+
+    removed: ClassVar[tuple[str, ...]] = ("is_noisy",)
 
     widths: Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=8)] = (256, 256)
     has_layer_norm: bool = True
