@@ -202,8 +202,9 @@ class SendInputSender:
         """Wait until Windows reports the state of the changed keys; send the events of the others again."""
         for n_left in reversed(range(N_SENDINGS)):
             deadline = time.monotonic() + ACCEPT_DEADLINE_S
-            while changes and time.monotonic() < deadline:
-                changes = [change for change in changes if self._is_down(change.key) != change.is_press]
+            # The state is read before the time: a busy machine may stop this thread for longer than the wait.
+            while (changes := self._unreported(changes)) and time.monotonic() < deadline:
+                pass
             if not changes:
                 return
             if n_left:
@@ -215,8 +216,12 @@ class SendInputSender:
             f"in front, has taken the events; end such programs, and run soulslab as administrator if the game runs so"
         )
 
-    def _is_down(self, key: Key) -> bool:
-        return _is_down(key.virtual_key if key.is_mouse else self._virtual_key(key))
+    def _unreported(self, changes: Collection[Change]) -> list[Change]:
+        """Return the changes of which Windows does not report the new state."""
+        return [change for change in changes if _is_down(self._code(change.key)) != change.is_press]
+
+    def _code(self, key: Key) -> int:
+        return key.virtual_key if key.is_mouse else self._virtual_key(key)
 
     def _check_pointer(self, state: WindowState) -> None:
         """Ensure that buttons reach the game: move the pointer to the middle of its window if it is elsewhere."""
